@@ -42,7 +42,7 @@ from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.serving.inference import Inference
-from fashioniq.serving.schemas import SearchRequest
+from fashioniq.serving.schemas import SearchBody
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.store import Store
@@ -235,7 +235,7 @@ class One:
         return self.served
 
 
-def requests(kind: str, shop: Shop, count: int) -> Iterator[SearchRequest]:
+def requests(kind: str, shop: Shop, count: int) -> Iterator[SearchBody]:
     """Drawn requests of a kind; later turns are about random products."""
     draw = random.Random(SEED)
     turns, fields = KINDS[kind]
@@ -244,7 +244,7 @@ def requests(kind: str, shop: Shop, count: int) -> Iterator[SearchRequest]:
             {"says": shop.said(texts, draw), **({"about": draw.choice(shop.ids)} if number else {})}
             for number, texts in enumerate(turns)
         ]
-        yield SearchRequest.model_validate({"turns": said, "facets": True, **fields})
+        yield SearchBody.model_validate({"turns": said, "facets": True, **fields})
 
 
 def measure(count: int, index: str | None, repeats: int, only: list[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.captioner import Captioner
-from fashioniq.models.layers import Attention, Decoder, Encoder
+from fashioniq.models.layers import Attention, Decoder, TransformerLayers
 from fashioniq.models.retriever import DialogRetriever
 
 Say = Callable[[ItemInputs, ItemInputs], Tensor]
@@ -54,7 +54,7 @@ def normalize(norm: nn.LayerNorm, x_BLD: Tensor) -> Tensor:
     return norm.weight * (x_BLD - mean_BL1) / (variance_BL1 + norm.eps).sqrt() + norm.bias
 
 
-def encode(encoder: Encoder, x_BLD: Tensor, attend_mask: Tensor | None) -> Tensor:
+def encode(encoder: TransformerLayers, x_BLD: Tensor, attend_mask: Tensor | None) -> Tensor:
     for layer in encoder.layers:
         y_BLD = normalize(layer.norm_attention, x_BLD)
         x_BLD = x_BLD + layer.drop(attend(layer.attention, y_BLD, y_BLD, attend_mask))

@@ -26,7 +26,7 @@ def prepare(folder: Path, count: int) -> None:
     """Write vectors, features and a database with a price for each product, if they are missing."""
     if (folder / "ready").exists():
         return
-    from fashioniq.store import Product, Store
+    from fashioniq.store import ProductRow, Store
 
     folder.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(SEED)
@@ -45,7 +45,7 @@ def prepare(folder: Path, count: int) -> None:
         sizes = [["S", "M"], ["M", "L"]]
         facts = {"currency": "EUR", "in_stock": True, "updated_at": store.now(), "category": CATEGORY}
         products = [
-            Product(id=f"p{number}", price_minor=int(prices[number]), sizes=sizes[number % 2], **facts)
+            ProductRow(id=f"p{number}", price_minor=int(prices[number]), sizes=sizes[number % 2], **facts)
             for number in place
         ]
         for first in range(0, len(products), 5000):

@@ -18,7 +18,7 @@ from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.chat_tokens import ChatTokens, Pieces, Words
-from fashioniq.models.chatsearcher import ChatSearcher, LanguageModel, SmallDecoder, load_language_model
+from fashioniq.models.chatsearcher import CausalLanguageModel, ChatSearcher, SmallDecoder, load_language_model
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
     DRAWN,
@@ -231,7 +231,7 @@ def new_chatsearcher(
     """A ChatSearcher with random weights, but those of its pretrained language model, and its tokens."""
     config, of_data = ChatSearcherConfig.of_sizes("chatsearcher", sizes)
     tokenizer: Words | Pieces
-    language: LanguageModel
+    language: CausalLanguageModel
     if language_model:
         language, tokenizer = _language_model(language_model, half and tune != "all")
     else:
@@ -250,7 +250,7 @@ def new_chatsearcher(
     return model, ChatTokens(tokenizer, language.ids, config.image_tokens, config.max_tokens)
 
 
-def _language_model(name: str, half: bool) -> tuple[LanguageModel, Pieces]:
+def _language_model(name: str, half: bool) -> tuple[CausalLanguageModel, Pieces]:
     if not Path(name).is_dir():
         use_cache_if_offline()
     try:

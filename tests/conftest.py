@@ -454,7 +454,7 @@ def make_talks(folder, sample):
     conversations.write_items(
         folder,
         [
-            conversations.Item(
+            conversations.ConversationItem(
                 name,
                 str(sample / f"images/dress/{name}.jpg"),
                 f"dress number {n}",
@@ -466,27 +466,29 @@ def make_talks(folder, sample):
             for n, name in enumerate(names)
         ],
     )
-    source = conversations.Source("templates")
+    source = conversations.SampleOrigin("templates")
     for split, count in (("train", 24), ("test", 8)):
         names = ids[split]
         for subtask, kind in (("t", "text"), ("i", "mdc_i"), ("m", "merged")):
             samples = []
             for n in range(count):
-                shown, target = conversations.Picture(names[n]), names[(n + 1) % len(names)]
+                shown, target = conversations.TurnPicture(names[n]), names[(n + 1) % len(names)]
                 asked, last = (
                     conversations.Text(f"dress number {n}"),
                     conversations.Text(f"the next of {n} please"),
                 )
                 history = (
-                    conversations.Turn("user", (asked,)),
-                    conversations.Turn(
+                    conversations.ConversationTurn("user", (asked,)),
+                    conversations.ConversationTurn(
                         "assistant", (conversations.Text("sure"), *([shown] if subtask == "m" else []))
                     ),
                 )
-                turn = conversations.Turn("user", (shown, last) if subtask == "i" else (last,))
+                turn = conversations.ConversationTurn("user", (shown, last) if subtask == "i" else (last,))
                 turns = (turn,) if subtask == "i" else (*history, turn)
                 name = f"{subtask}-{split}-{n}"
-                samples.append(conversations.Sample(name, subtask, kind, turns, target, source, split))
+                samples.append(
+                    conversations.ConversationSample(name, subtask, kind, turns, target, source, split)
+                )
             conversations.write_samples(folder, subtask, split, samples)
             conversations.write_gallery(folder, subtask, split, names)
     return folder
@@ -654,7 +656,11 @@ def tiny_sentence(tmp_path_factory):
     modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir()
-    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    pooling = {
+        "word_embedding_dimension": 16,
+        "pooling_mode_cls_token": False,
+        "pooling_mode_mean_tokens": True,
+    }
     (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16}))
     return folder

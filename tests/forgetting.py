@@ -33,8 +33,8 @@ from fashioniq.learning import run as learning
 from fashioniq.learning.export import read_sessions
 from fashioniq.learning.forget import carry_out
 from fashioniq.learning.rules import Shop
-from fashioniq.learning.verdict import Measured, Verdict
-from fashioniq.store import Event, Session, Store, Turn, engine, tables
+from fashioniq.learning.verdict import MeasureComparison, Verdict
+from fashioniq.store import EventRow, SessionRow, Store, TurnRow, engine, tables
 from tests.waiting import LIMIT
 
 BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -68,19 +68,21 @@ def make_database(folder):
         about, target = SPLITS["train" if number < TRAINING else "test"]
         at = BEGAN + timedelta(minutes=number)
         times, client = {"created_at": at, "last_at": at}, store.client_hmac(one.client)
-        session = Session(
+        session = SessionRow(
             id=one.id, category="dresses", model="m", client=client, consent="training", **times
         )
         heard = {"unknown": [one.word] * (1 + 600 * (number % 2))}  # some are longer than a page of SQLite
         turns = [
-            Turn(query_id=f"{one.id}-{n}", session_id=one.id, n=n, kind="says" if n else "start", about=about if n else None,
+            TurnRow(query_id=f"{one.id}-{n}", session_id=one.id, n=n, kind="says" if n else "start", about=about if n else None,
                  says=f"is {one.word} and crimson" if n else None, heard=heard if n else {}, created_at=at)
             for n in range(3)
         ]  # fmt: skip
         bought = {"query_id": turns[-1].query_id, "action": "this_is_it", "product_id": target}
         rows[tables.session].append(asdict(session) | {"consent_at": at})
         rows[tables.turn] += map(asdict, turns)
-        rows[tables.event].append(asdict(Event(event_id=one.id, session_id=one.id, server_at=at, **bought)))
+        rows[tables.event].append(
+            asdict(EventRow(event_id=one.id, session_id=one.id, server_at=at, **bought))
+        )
     store.write(lambda connection: [connection.execute(insert(table), rows[table]) for table in rows])
     store.close()
     for split, ids in SPLITS.items():
@@ -98,7 +100,7 @@ def do_not_train(monkeypatch, catalog):
         write_json(settings.run / "model.json", {"words": []})
         return "trained"
 
-    row = Measured(name="R@10", running=1.0, new=2.0, passed=True)
+    row = MeasureComparison(name="R@10", running=1.0, new=2.0, passed=True)
     retriever = SimpleNamespace(max_words=20)
     changed = {
         "_training_of": lambda settings: SimpleNamespace(

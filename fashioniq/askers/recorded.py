@@ -9,7 +9,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 
 
-class Recorded:
+class RecordedOffers:
     """Asker for one batch that offers at turn n the n-th of a list of messages.
 
     Raises UserError after the last.
@@ -24,7 +24,7 @@ class Recorded:
         return self.offers[len(talk.turns)]
 
 
-def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Recorded:
+def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> RecordedOffers:
     """Create an asker from dialogs of equal length; rounds without a question mark get the question
     `unmarked`."""
     return _questions(
@@ -32,7 +32,9 @@ def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> Rec
     )
 
 
-def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int | None = None) -> Recorded:
+def fixed_questions(
+    questions: Sequence[str], numbers: Sequence[int], seed: int | None = None
+) -> RecordedOffers:
     """Create an asker with the same questions for every dialog.
 
     With `seed`, questions are shuffled by the dialog's number in its file.
@@ -45,6 +47,6 @@ def fixed_questions(questions: Sequence[str], numbers: Sequence[int], seed: int 
     return _questions(list(shuffled))
 
 
-def _questions(by_dialog: Sequence[Sequence[str]]) -> Recorded:
+def _questions(by_dialog: Sequence[Sequence[str]]) -> RecordedOffers:
     """Create an asker with an empty first offer, whose reply is the caption, and then the questions."""
-    return Recorded([Message(), *(Message(texts=texts) for texts in zip(*by_dialog, strict=True))])
+    return RecordedOffers([Message(), *(Message(texts=texts) for texts in zip(*by_dialog, strict=True))])

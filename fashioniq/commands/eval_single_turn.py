@@ -10,9 +10,9 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
-from fashioniq.data.queries import Query
-from fashioniq.evaluation.single_turn import Searcher, check_categories, evaluate
-from fashioniq.evaluation.single_turn_search import Answers, asked, search
+from fashioniq.data.queries import SingleTurnQuery
+from fashioniq.evaluation.single_turn import SingleTurnSearcher, check_categories, evaluate
+from fashioniq.evaluation.single_turn_search import QueryRanks, asked, search
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -35,7 +35,7 @@ def run(settings: EvalSingleTurn) -> SingleTurnMetrics:
     return evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 
-def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher:
+def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTurnSearcher:
     """Searcher of a run, for the products of its feature store."""
     store = open_store(
         settings.data, catalog.category, Path(settings.features[number]) if settings.features else None
@@ -51,7 +51,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
     max_words = retriever.max_words * (1 if settings.captions == "each" else 2)
 
     @torch.no_grad()
-    def search_queries(ids: Sequence[str], queries: Sequence[Query]) -> Answers:
+    def search_queries(ids: Sequence[str], queries: Sequence[SingleTurnQuery]) -> QueryRanks:
         items = store.items(ids, read=False).to(device)
         gallery = Gallery(items, items.embedded(retriever.embed_images))
         system = System(retriever, BestItem(), gallery, vocabulary)
@@ -68,4 +68,4 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> Searcher
         "features": store.encoder,
         "pictures": catalog.pictures_behind(store.facts.encoder),
     }
-    return Searcher(set(store.ids), search_queries, depends_on)
+    return SingleTurnSearcher(set(store.ids), search_queries, depends_on)

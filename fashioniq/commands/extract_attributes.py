@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fashioniq.config import ExtractAttributes
-from fashioniq.data.attributes import Vocabulary, own_words
+from fashioniq.data.attributes import AttributeVocabulary, own_words
 from fashioniq.data.catalog import LONGEST_TITLE, Catalog
 from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
@@ -51,7 +51,7 @@ def run(settings: ExtractAttributes) -> dict[str, Labels]:
     return labels
 
 
-def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary) -> None:
+def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: AttributeVocabulary) -> None:
     rows, never = labelling.count_rows(catalog, labels, vocabulary)
     print_table(
         ["split", "products", "with text", "with words", "without", "words each", "words never found"], rows

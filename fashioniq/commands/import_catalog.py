@@ -13,14 +13,14 @@ from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.offers import unread_file
 from fashioniq.prepare.importing import ImportReport, import_catalog
 from fashioniq.prepare.importing_offers import OfferReport, update_offers
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.source import ImportSource
 
 _MOST_FOLDERS = 8  # folders printed by name
 
 
 def run(settings: ImportCatalog) -> ImportReport | OfferReport:
     """Create a Fashion IQ folder from a table and pictures, and print what was kept and dropped."""
-    source = Source(**{field.name: getattr(settings, field.name) for field in fields(Source)})
+    source = ImportSource(**{field.name: getattr(settings, field.name) for field in fields(ImportSource)})
     if source.has_offers_only:
         return _update(source, settings)
     console = Console(stderr=True)
@@ -72,7 +72,7 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
     return report
 
 
-def _update(source: Source, settings: ImportCatalog) -> OfferReport:
+def _update(source: ImportSource, settings: ImportCatalog) -> OfferReport:
     report = update_offers(source, settings.data, settings.category)
     print(f"{settings.category}: {report.offers} of {report.products} products have an offer")
     for reason, number in report.dropped.items():

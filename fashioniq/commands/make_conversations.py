@@ -13,9 +13,9 @@ from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.conversations import (
     CONVERSATION_SPLITS,
     SUBTASKS,
+    ConversationItem,
+    ConversationSample,
     ConversationSplit,
-    Item,
-    Sample,
     Subtask,
     fault_of_sample,
 )
@@ -23,9 +23,9 @@ from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
 from fashioniq.prepare.conversation_files import (
+    ReviewLine,
     Samples,
     Stock,
-    Verdict,
     read_review,
     review_of,
     write_folder,
@@ -74,7 +74,7 @@ def run(settings: MakeConversations) -> Summary:
             remove_leftovers(folder)
         write_json(parts / PLAN, plan)
         report = Report(frozenset(verdict.sample for verdict in reviewed if verdict.failed))
-        samples: dict[tuple[Subtask, ConversationSplit], list[Sample]] = {
+        samples: dict[tuple[Subtask, ConversationSplit], list[ConversationSample]] = {
             (subtask, split): [] for subtask in SUBTASKS for split in CONVERSATION_SPLITS
         }
         for split in CONVERSATION_SPLITS:
@@ -105,7 +105,10 @@ def _write_sessions(settings: MakeConversations, folder: Path, catalog: Catalog)
 
 
 def _write(
-    settings: MakeConversations, items: Mapping[str, Item], samples: Samples, reviewed: Sequence[Verdict]
+    settings: MakeConversations,
+    items: Mapping[str, ConversationItem],
+    samples: Samples,
+    reviewed: Sequence[ReviewLine],
 ) -> None:
     """Write the files of the output folder but its summary."""
     out = settings.out
@@ -133,13 +136,13 @@ def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
             )
         return Templates()
     from fashioniq.llm.conversations import LanguageModelWriter
-    from fashioniq.llm.local import LanguageModel
+    from fashioniq.llm.local import LocalLanguageModel
     from fashioniq.systems.questions import ENDPOINT, endpoint
     from fashioniq.trained import pick_device
 
     if name.startswith(ENDPOINT):
         return LanguageModelWriter(name, endpoint(settings, name))
-    return LanguageModelWriter(name, LanguageModel(name, pick_device(settings.device)))
+    return LanguageModelWriter(name, LocalLanguageModel(name, pick_device(settings.device)))
 
 
 def _pools(

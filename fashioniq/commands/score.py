@@ -10,7 +10,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.evaluation.session_scores import score_sessions
 from fashioniq.evaluation.single_turn import (
-    Searcher,
+    SingleTurnSearcher,
     check_categories,
     coverage_line,
     evaluate,
@@ -40,7 +40,7 @@ def run(settings: Score) -> SingleTurnMetrics | dict[str, Any] | None:
     )
 
 
-def _of_predictions(settings: Score, number: int, catalog: Catalog) -> Searcher:
+def _of_predictions(settings: Score, number: int, catalog: Catalog) -> SingleTurnSearcher:
     """Searcher that reads a prediction file. Its products are those with vectors or scores, or all for rankings.
 
     --features limits both to the products of a store.
@@ -48,7 +48,7 @@ def _of_predictions(settings: Score, number: int, catalog: Catalog) -> Searcher:
     path, known = settings.predictions[number], known_products(settings, number, catalog)
     given = read_predictions(Path(path), settings.exclude_candidate, settings.batch_size)
     products = known if given.products is None else known & given.products
-    return Searcher(products, given.search, {"answers": path, "model": given.kind})
+    return SingleTurnSearcher(products, given.search, {"answers": path, "model": given.kind})
 
 
 def _write_queries(settings: Score, folder: Path) -> None:

@@ -25,7 +25,7 @@ GROUPS, GROUP_OF, WORD_OF = ENGLISH.groups, ENGLISH.group_of, ENGLISH.word_of
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class AttributeVocabulary:
     """Words to find in text.
 
     `lists_of` gives the lists that each word belongs to. `forms` maps a form to its word; a form is looked up
@@ -41,22 +41,22 @@ class Vocabulary:
 
 
 @lru_cache
-def own_words(speech: Language) -> Vocabulary:
+def own_words(speech: Language) -> AttributeVocabulary:
     """The words of this package in a language."""
     lists_of = {word: (group.kind,) for word, group in speech.group_of.items()}
-    return Vocabulary("this package", lists_of, speech.word_of)
+    return AttributeVocabulary("this package", lists_of, speech.word_of)
 
 
 OWN_WORDS = own_words(ENGLISH)
 
 
-def vocabulary_of(lists_of: Mapping[str, tuple[int, ...]]) -> Vocabulary:
+def vocabulary_of(lists_of: Mapping[str, tuple[int, ...]]) -> AttributeVocabulary:
     """Words to find as they are, each with its lists; spaces and hyphens may be left out."""
     forms = {squeezed(word): word for word in lists_of} | {word: word for word in lists_of}
-    return Vocabulary("labels", lists_of, forms)
+    return AttributeVocabulary("labels", lists_of, forms)
 
 
-def find_attributes(text: str, vocabulary: Vocabulary = OWN_WORDS) -> list[list[str]]:
+def find_attributes(text: str, vocabulary: AttributeVocabulary = OWN_WORDS) -> list[list[str]]:
     """Six lists of the attribute words in a text, without duplicates, in the order of the text."""
     found: list[list[str]] = [[] for _ in range(ATTRIBUTE_LISTS)]
     for run in RUN.findall(" ".join(text.lower().split())):
@@ -79,7 +79,7 @@ def place_value(value: str, speech: Language = ENGLISH) -> tuple[int, str]:
     return (speech.group_of[last].kind if last is not None else STYLE), value
 
 
-def word_of_type(value: str, kind: int, vocabulary: Vocabulary = OWN_WORDS) -> str:
+def word_of_type(value: str, kind: int, vocabulary: AttributeVocabulary = OWN_WORDS) -> str:
     """Word for an attribute value of a type: the word of this type that it is a form of, or else the value."""
     word = vocabulary.forms.get(value) or vocabulary.forms.get(squeezed(value), value)
     return word if kind in vocabulary.lists_of.get(word, ()) else value
@@ -91,7 +91,7 @@ def add_word(lists: list[list[str]], kind: int, word: str) -> None:
         lists[kind].append(word)
 
 
-def _words_of(run: str, vocabulary: Vocabulary) -> Iterator[str]:
+def _words_of(run: str, vocabulary: AttributeVocabulary) -> Iterator[str]:
     tokens = list(TOKEN.finditer(run))
     # whether the boundary before each token, and after the last one, lies inside a hyphenated compound
     inside = [False, *(run[left.end() : right.start()] == "-" for left, right in pairwise(tokens)), False]

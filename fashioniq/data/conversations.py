@@ -43,17 +43,17 @@ class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
-class Picture(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
+class TurnPicture(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
     """Picture of a turn, by the id of its item."""
 
     id: str
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ConversationTurn(msgspec.Struct, frozen=True):
     """What one side said and showed, in order."""
 
     role: Literal["user", "assistant"]
-    content: tuple[Text | Picture, ...]
+    content: tuple[Text | TurnPicture, ...]
 
     @property
     def text(self) -> str:
@@ -63,7 +63,7 @@ class Turn(msgspec.Struct, frozen=True):
     @property
     def pictures(self) -> tuple[str, ...]:
         """Ids of the pictures."""
-        return tuple(part.id for part in self.content if isinstance(part, Picture))
+        return tuple(part.id for part in self.content if isinstance(part, TurnPicture))
 
     @property
     def marked(self) -> str:
@@ -71,7 +71,7 @@ class Turn(msgspec.Struct, frozen=True):
         return " ".join(part.text if isinstance(part, Text) else PLACEHOLDER for part in self.content)
 
 
-class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+class SampleOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a sample was made.
 
     `writer` made its words: "templates", the name of a language model, or "people". `T1` is the caption of the item
@@ -88,15 +88,15 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     joined: tuple[str, ...] = ()
 
 
-class Sample(msgspec.Struct, frozen=True):
+class ConversationSample(msgspec.Struct, frozen=True):
     """A conversation and the item that is its answer."""
 
     id: str
     subtask: Subtask
     kind: Kind
-    turns: tuple[Turn, ...]
+    turns: tuple[ConversationTurn, ...]
     target: str
-    source: Source
+    source: SampleOrigin
     split: ConversationSplit
 
     @property
@@ -111,11 +111,11 @@ class Sample(msgspec.Struct, frozen=True):
         return " ".join(part.text if isinstance(part, Text) else f"[{part.id}]" for part in parts)
 
     @property
-    def last_round(self) -> tuple[Turn, ...]:
+    def last_round(self) -> tuple[ConversationTurn, ...]:
         """The conversation without its history: what was shown last, and the last request, as one turn."""
         *before, last = self.turns
-        shown = (part for turn in before[-1:] for part in turn.content if isinstance(part, Picture))
-        return (Turn("user", (*shown, *last.content)),)
+        shown = (part for turn in before[-1:] for part in turn.content if isinstance(part, TurnPicture))
+        return (ConversationTurn("user", (*shown, *last.content)),)
 
     @property
     def digest(self) -> bytes:
@@ -148,7 +148,7 @@ class Sample(msgspec.Struct, frozen=True):
         """Number of turns of the user."""
         return sum(turn.role == "user" for turn in self.turns)
 
-    def with_history_of(self, other: "Sample") -> "Sample":
+    def with_history_of(self, other: "ConversationSample") -> "ConversationSample":
         """The last two turns of this conversation after those before the last two of another one."""
         return msgspec.structs.replace(self, turns=(*other.turns[:-2], *self.turns[-2:]))
 
@@ -158,7 +158,7 @@ class Sample(msgspec.Struct, frozen=True):
         return sum(len(turn.text.split()) for turn in self.turns)
 
 
-class Item(msgspec.Struct, frozen=True):
+class ConversationItem(msgspec.Struct, frozen=True):
     """An item that can be shown or searched.
 
     `image` is a path relative to the folder, empty if there is no picture. `source` is where the item is from, such
@@ -180,11 +180,11 @@ class Conversations:
     folder: Path
 
     @cached_property
-    def items(self) -> dict[str, Item]:
+    def items(self) -> dict[str, ConversationItem]:
         """All items by id. Raises UserError for a missing or malformed file, and for an id that occurs twice."""
         path = self.folder / "items.jsonl"
-        found: dict[str, Item] = {}
-        for number, item in read_lines(path, Item, "an item"):
+        found: dict[str, ConversationItem] = {}
+        for number, item in read_lines(path, ConversationItem, "an item"):
             if item.id in found:
                 raise UserError(
                     f"{path}, line {number}: expected every id once, found {item.id!r} again; "
@@ -193,15 +193,15 @@ class Conversations:
             found[item.id] = item
         return found
 
-    def samples(self, subtask: Subtask, split: ConversationSplit) -> list[Sample]:
+    def samples(self, subtask: Subtask, split: ConversationSplit) -> list[ConversationSample]:
         """Samples of a sub-task and split.
 
         Raises UserError for a missing file, and for the first sample with a mistake; `fashioniq check-data` prints
         all mistakes.
         """
         path = samples_file(self.folder, subtask, split)
-        found: dict[str, Sample] = {}
-        for number, sample in read_lines(path, Sample, "a sample"):
+        found: dict[str, ConversationSample] = {}
+        for number, sample in read_lines(path, ConversationSample, "a sample"):
             fault = fault_of_sample(sample, self.items, subtask, split)
             if fault or sample.id in found:
                 fault = fault or f"expected every id once, found {sample.id!r} again"
@@ -258,13 +258,13 @@ def lines_of(
                 yield number, f"expected {what}, found {line.strip()[:60]!r} ({why(error)})"
 
 
-def write_items(folder: Path, items: Iterable[Item]) -> None:
+def write_items(folder: Path, items: Iterable[ConversationItem]) -> None:
     """Write items.jsonl atomically."""
     write_jsonl(folder / "items.jsonl", items)
 
 
 def write_samples(
-    folder: Path, subtask: Subtask, split: ConversationSplit, samples: Iterable[Sample]
+    folder: Path, subtask: Subtask, split: ConversationSplit, samples: Iterable[ConversationSample]
 ) -> None:
     """Write the samples of a sub-task and split atomically."""
     write_jsonl(samples_file(folder, subtask, split), samples)
@@ -276,7 +276,10 @@ def write_gallery(folder: Path, subtask: Subtask, split: ConversationSplit, ids:
 
 
 def fault_of_sample(
-    sample: Sample, items: Mapping[str, Item], subtask: Subtask, split: ConversationSplit
+    sample: ConversationSample,
+    items: Mapping[str, ConversationItem],
+    subtask: Subtask,
+    split: ConversationSplit,
 ) -> str:
     """Mistake in a sample of the file of `subtask` and `split`, "" if there is none."""
     pictures = sample.pictures
@@ -308,7 +311,9 @@ def fault_of_sample(
     return ""
 
 
-def fault_of_gallery(ids: Sequence[Any], items: Mapping[str, Item], split: ConversationSplit) -> str:
+def fault_of_gallery(
+    ids: Sequence[Any], items: Mapping[str, ConversationItem], split: ConversationSplit
+) -> str:
     """Mistake in a gallery, "" if there is none."""
     if not ids or not all(isinstance(name, str) for name in ids):
         return "expected a list of ids"

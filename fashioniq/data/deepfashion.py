@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fashioniq.data.attributes import STYLE, TEXTURE, TYPES
-from fashioniq.data.labelled import NO, UNKNOWN, Labelled, LabelledSplits
+from fashioniq.data.labelled import NO, UNKNOWN, LabeledPhotos, LabelledSplits
 from fashioniq.data.photos import Photo
 from fashioniq.files import UserError, reading
 
@@ -42,7 +42,7 @@ def read_deepfashion(root: Path) -> LabelledSplits:
     read = _read_labels(labels_file, len(words), split_of)
     pictures = root if (root / "img").is_dir() or not (root / "Img" / "img").is_dir() else root / "Img"
 
-    def labelled(split: str) -> Labelled:
+    def labelled(split: str) -> LabeledPhotos:
         asked = [name for name, of in split_of.items() if of == split]
         names, labels_NA = read[split]
         if not names:
@@ -50,7 +50,9 @@ def read_deepfashion(root: Path) -> LabelledSplits:
                 f"{labels_file} has no labels for any of the {len(asked)} {split} pictures "
                 "in list_eval_partition.txt"
             )
-        return Labelled([Photo(pictures / name, boxes.get(name)) for name in names], labels_NA, len(asked))
+        return LabeledPhotos(
+            [Photo(pictures / name, boxes.get(name)) for name in names], labels_NA, len(asked)
+        )
 
     return LabelledSplits(labelled("train"), labelled("val"), words, types)
 

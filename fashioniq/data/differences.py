@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fashioniq.data.languages import ENGLISH, LANGUAGES, Group, Language, language
+from fashioniq.data.languages import ENGLISH, LANGUAGES, Language, PhraseGroup, language
 
 _NOT_CONTRASTED = {"detail", "trim", "occasion"}  # "pockets instead of buttons" makes no sense
 
@@ -91,9 +91,11 @@ def facts_of(candidate: Described, target: Described, chance: random.Random) -> 
     return gains + losses
 
 
-def _spoken_of(labels: list[list[str]], speakable: bool, speech: Language) -> dict[str, dict[str, Group]]:
+def _spoken_of(
+    labels: list[list[str]], speakable: bool, speech: Language
+) -> dict[str, dict[str, PhraseGroup]]:
     """Label words by family: those that are short enough for captions, or those that are not."""
-    families: dict[str, dict[str, Group]] = {}
+    families: dict[str, dict[str, PhraseGroup]] = {}
     for kind, words in enumerate(labels):
         for word in words:
             if (len(word.split()) <= _SPEAKABLE) == speakable:
@@ -102,20 +104,22 @@ def _spoken_of(labels: list[list[str]], speakable: bool, speech: Language) -> di
     return families
 
 
-def _group_of(word: str, kind: int, speech: Language) -> Group:
+def _group_of(word: str, kind: int, speech: Language) -> PhraseGroup:
     """Phrasing for a label, by its word, its last word (bottle green is a green) or its list."""
     last = speech.group_of.get(speech.word_of.get(word.split(" ")[-1], ""))
     return speech.group_of.get(word) or (last if last and last.kind == kind else speech.other[kind])
 
 
-def _only_in(words: dict[str, Group], others: dict[str, Group], implying: list[str]) -> dict[str, Group]:
+def _only_in(
+    words: dict[str, PhraseGroup], others: dict[str, PhraseGroup], implying: list[str]
+) -> dict[str, PhraseGroup]:
     """Words missing from `others`, except those implied by a longer word: navy blue implies blue."""
     implied = {word for word in words if any(longer.endswith(" " + word) for longer in implying)}
     return {word: group for word, group in words.items() if word not in others and word not in implied}
 
 
 def _on_scale(
-    family: str, before: dict[str, Group], after: dict[str, Group], speech: Language
+    family: str, before: dict[str, PhraseGroup], after: dict[str, PhraseGroup], speech: Language
 ) -> Fact | None:
     if family not in speech.scales or not before:
         return None
@@ -128,7 +132,9 @@ def _on_scale(
     return Fact(verb, more if max(ranks[1]) > max(ranks[0]) else less, family=family)
 
 
-def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group], speech: Language) -> Fact:
+def _gain(
+    family: str, gained: dict[str, PhraseGroup], lost: dict[str, PhraseGroup], speech: Language
+) -> Fact:
     group = next(iter(gained.values()))
     words = [word for word, other in gained.items() if other.lead == group.lead and other.item == group.item]
     words = words[: 2 if family == "colour" else 1]
@@ -141,14 +147,14 @@ def _gain(family: str, gained: dict[str, Group], lost: dict[str, Group], speech:
     return Fact(verb, f"{rest} {what}".strip(), instead, family=family, words=tuple(words))
 
 
-def _loss(family: str, word: str, group: Group, speech: Language) -> Fact:
+def _loss(family: str, word: str, group: PhraseGroup, speech: Language) -> Fact:
     verb, _, rest = group.lead.partition(" ")
     if rest == speech.more:
         return Fact(verb, f"{speech.less} {word}", family=family)
     return Fact(verb, f"{rest} {_item(group, word)}".strip(), denied=True, family=family, words=(word,))
 
 
-def _item(group: Group, word: str) -> str:
+def _item(group: PhraseGroup, word: str) -> str:
     return re.sub(r"^a (?=[aeio])", "an ", group.item.format(word))
 
 

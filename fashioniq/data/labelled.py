@@ -15,7 +15,7 @@ YES, NO, UNKNOWN = 1, 0, -1
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabeledPhotos:
     """Photos of a split and their labels: int8, N×A, with the values YES, NO and UNKNOWN.
 
     `asked` is the size of the split, including photos without labels.
@@ -30,8 +30,8 @@ class Labelled:
 class LabelledSplits:
     """Train and val of a source, with the word of each label column and the type of each word."""
 
-    train: Labelled
-    val: Labelled
+    train: LabeledPhotos
+    val: LabeledPhotos
     words: list[str]
     types: list[str]
 
@@ -69,14 +69,14 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
             "add attributes/asin2attr.*.json, or give a lower --min-count"
         )
 
-    def labelled(split: str) -> Labelled:
+    def labelled(split: str) -> LabeledPhotos:
         usable = [key for key in asked[split] if key in paths and key in labels]
         if not usable:
             raise UserError(
                 f"no {split} product in {root} has both a picture in images/ and attribute labels"
             )
         labels_NA = label_matrix(labels, usable, words).astype(np.int8)
-        return Labelled([Photo(paths[key]) for key in usable], labels_NA, len(asked[split]))
+        return LabeledPhotos([Photo(paths[key]) for key in usable], labels_NA, len(asked[split]))
 
     return LabelledSplits(
         labelled("train"),

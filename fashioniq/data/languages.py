@@ -17,7 +17,7 @@ RUN = re.compile(rf"{_WORD}(?:[\s\-]+{_WORD})*")  # words separated by spaces an
 TOKEN = re.compile(_WORD)
 
 
-class Group(NamedTuple):
+class PhraseGroup(NamedTuple):
     """Words phrased in the same way: `lead` + `item` gives "has" + "a v-neck".
 
     Words of one family are alternatives to each other.
@@ -65,12 +65,12 @@ class Language:
     more: str
     less: str
     article: str
-    other: tuple[Group, ...]
+    other: tuple[PhraseGroup, ...]
     scales: Mapping[str, Scale]
-    groups: tuple[Group, ...]
+    groups: tuple[PhraseGroup, ...]
 
     @cached_property
-    def group_of(self) -> dict[str, Group]:
+    def group_of(self) -> dict[str, PhraseGroup]:
         """Group of each word."""
         return {word: group for group in self.groups for word, _ in _entries(group)}
 
@@ -98,7 +98,7 @@ class Language:
         }
 
 
-def _entries(group: Group) -> list[tuple[str, list[str]]]:
+def _entries(group: PhraseGroup) -> list[tuple[str, list[str]]]:
     """Words of a group with their forms."""
     found = []
     for entry in group.entries.split(";"):
@@ -129,7 +129,7 @@ def language(code: str) -> Language:
         more=given["degree"]["more"],
         less=given["degree"]["less"],
         article=given["article"],
-        other=tuple(Group(TYPES[kind], **group) for kind, group in given["other"].items()),
+        other=tuple(PhraseGroup(TYPES[kind], **group) for kind, group in given["other"].items()),
         scales={
             family: Scale(scale["verb"], scale["less"], scale["more"], tuple(map(frozenset, scale["levels"])))
             for family, scale in given["scales"].items()
@@ -142,8 +142,8 @@ def _verb(given: Mapping[str, Any]) -> Verb:
     return Verb(given["verb"], tuple(given["sentence"]), tuple(given["phrase"]))
 
 
-def _group(given: Mapping[str, Any]) -> Group:
-    return Group(
+def _group(given: Mapping[str, Any]) -> PhraseGroup:
+    return PhraseGroup(
         TYPES[given["type"]],
         given["family"],
         given["lead"],

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from fashioniq.data.attributes import TYPES, Vocabulary, find_attributes, own_words
+from fashioniq.data.attributes import TYPES, AttributeVocabulary, find_attributes, own_words
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
-from fashioniq.data.labelled import Labelled
+from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.languages import TOKEN, language, squeezed
 from fashioniq.data.photos import Photo
 from fashioniq.data.statements import stated_attributes
@@ -35,13 +35,13 @@ class PromptWords:
         return len(self.words)
 
     @cached_property
-    def forms(self) -> Vocabulary:
+    def forms(self) -> AttributeVocabulary:
         """Forms of the words, for `find_attributes`."""
         forms = {form: word for form, word in language(self.code).word_of.items() if word in self._place_of}
         own = {squeezed(word) + ending: word for word in self.words for ending in ("s", "")}
         lists_of = {word: (TYPES[kind],) for word, kind in zip(self.words, self.types, strict=True)}
         longest = max([4, *(len(TOKEN.findall(word)) for word in self.words)])
-        return Vocabulary(
+        return AttributeVocabulary(
             "the generator", lists_of, own | forms | {word: word for word in self.words}, longest
         )
 
@@ -81,7 +81,9 @@ class PromptWords:
         return [question_about(word, TYPES[kind], group_of) for word, kind in kinds]
 
 
-def described_products(catalogs: Sequence[Catalog], at_least: int) -> tuple[PromptWords, dict[str, Labelled]]:
+def described_products(
+    catalogs: Sequence[Catalog], at_least: int
+) -> tuple[PromptWords, dict[str, LabeledPhotos]]:
     """Words of at least `at_least` training products, and the products of each split that have a picture and a
     word.
 
@@ -123,7 +125,7 @@ def described_products(catalogs: Sequence[Catalog], at_least: int) -> tuple[Prom
             raise UserError(f"no {split} product in {root} has both a picture in images/ and a word")
         said = [[word for words in lists_of[key] for word in words] for key in usable]
         labels_NV = vocabulary.encode(said).astype(np.int8)
-        splits[split] = Labelled([Photo(images[key]) for key in usable], labels_NV, len(asked))
+        splits[split] = LabeledPhotos([Photo(images[key]) for key in usable], labels_NV, len(asked))
     return vocabulary, splits
 
 

@@ -8,7 +8,7 @@ from fashioniq.data.catalog import Pair
 
 
 @dataclass(frozen=True)
-class Query:
+class SingleTurnQuery:
     """A query. The name is TARGET-CANDIDATE-n, with n from 1. The vectors of two texts are averaged."""
 
     name: str
@@ -17,7 +17,7 @@ class Query:
     texts: tuple[str, ...]
 
 
-def queries_of(pairs: Iterable[Pair], captions: str) -> list[Query]:
+def queries_of(pairs: Iterable[Pair], captions: str) -> list[SingleTurnQuery]:
     """Queries for the pairs with targets, by caption mode.
 
     `each`: one query per caption (Fashion IQ, VAL). `joined`: all captions of a pair joined by "and"
@@ -32,7 +32,7 @@ def queries_of(pairs: Iterable[Pair], captions: str) -> list[Query]:
         name = f"{pair.target}-{pair.candidate}"
         for texts in _texts(pair.captions, captions):
             number[name] += 1  # a pair may be listed twice
-            queries.append(Query(f"{name}-{number[name]}", pair.target, pair.candidate, texts))
+            queries.append(SingleTurnQuery(f"{name}-{number[name]}", pair.target, pair.candidate, texts))
     return queries
 
 

@@ -28,7 +28,7 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreTable:
     """Names of queries, ids of products, and the float32 score of each pair of them; higher is better."""
 
     queries: list[str]
@@ -36,7 +36,7 @@ class Scores:
     scores_QN: np.ndarray
 
 
-def read_npz(path: Path) -> Vectors | Scores:
+def read_npz(path: Path) -> Vectors | ScoreTable:
     """Read an .npz file with the arrays queries, query_vectors, ids and vectors, or queries, ids and scores.
 
     Raises UserError if the file cannot be read or the shapes do not match.
@@ -66,7 +66,7 @@ def read_npz(path: Path) -> Vectors | Scores:
                 f"{path}: expected unique ids as text and a column of scores per id, found {ids.dtype} of shape "
                 f"{ids.shape} and scores of shape {scores.shape}"
             )
-        return Scores(queries.tolist(), ids.tolist(), as_float32(scores))
+        return ScoreTable(queries.tolist(), ids.tolist(), as_float32(scores))
     query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
     _check_rows(path, queries, query_vectors, "vectors")
     _check_rows(path, ids, vectors, "vectors")

@@ -11,7 +11,7 @@ class RequestTurn(msgspec.Struct, frozen=True, omit_defaults=True):
     shown: tuple[str, ...] = ()
 
 
-class Truth(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestTruth(msgspec.Struct, frozen=True, omit_defaults=True):
     """What every result must have: a label of each of `wanted`, none of `denied`, a price of at most `price_most` minor
     units, a size, and stock.
     """
@@ -24,12 +24,12 @@ class Truth(msgspec.Struct, frozen=True, omit_defaults=True):
     in_stock: bool = False
 
 
-class Request(msgspec.Struct, frozen=True):
+class RequestCase(msgspec.Struct, frozen=True):
     """A request of one kind: one or several turns, and the truth after the last one."""
 
     kind: str
     turns: tuple[RequestTurn, ...]
-    truth: Truth
+    truth: RequestTruth
 
     @property
     def text(self) -> str:
@@ -54,6 +54,6 @@ class Judged(msgspec.Struct, frozen=True):
 class JudgedRequest(msgspec.Struct, frozen=True):
     """Line of requests.jsonl: a request, how many products obey it, and what each searcher found."""
 
-    request: Request
+    request: RequestCase
     obeying: int
     judged: list[Judged]

@@ -29,7 +29,7 @@ _ADMITTED = {
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreMatrix:
     """Scores Q×N, higher is better, of the queries `query_ids` for the candidates `index_ids`.
 
     Candidates that a file leaves out, as those after the 50 best, have the score -inf.
@@ -40,7 +40,7 @@ class Scores:
     index_ids: tuple[str, ...]
 
 
-def read_scores(path: Path) -> dict[str, Scores]:
+def read_scores(path: Path) -> dict[str, ScoreMatrix]:
     """Scores by category; those of a .npz file, which has no category, are under "".
 
     Raises UserError if the file is missing, damaged or of another form, or contains anything but numbers and ids.
@@ -64,7 +64,7 @@ def read_scores(path: Path) -> dict[str, Scores]:
         ) from error
 
 
-def matrix(given: Iterable[Scores], query_ids: Sequence[str], index_ids: Sequence[str]) -> np.ndarray:
+def matrix(given: Iterable[ScoreMatrix], query_ids: Sequence[str], index_ids: Sequence[str]) -> np.ndarray:
     """Scores of these queries for these candidates, Q×N float32, −inf where there are none."""
     row_of = {name: row for row, name in enumerate(query_ids)}
     column_of = {name: column for column, name in enumerate(index_ids)}
@@ -80,7 +80,7 @@ def matrix(given: Iterable[Scores], query_ids: Sequence[str], index_ids: Sequenc
     return scores_QN
 
 
-def write_scores(path: Path, scores: Scores) -> None:
+def write_scores(path: Path, scores: ScoreMatrix) -> None:
     """Write a .npz file atomically."""
     content = BytesIO()
     np.savez_compressed(
@@ -105,7 +105,7 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _of_pickle(content: Any) -> Scores:
+def _of_pickle(content: Any) -> ScoreMatrix:
     if isinstance(content, dict):
         return _scores(np.asarray(content["score"]), content["query_ids"], content["index_ids"])
     best = {str(name): {str(one): float(score) for one, score in listed} for name, listed in content}
@@ -116,10 +116,10 @@ def _of_pickle(content: Any) -> Scores:
         scores_QN[row, [place_of[name] for name in listed]] = list(listed.values())
     if len(best) < len(content):
         raise ValueError("a query that occurs twice")
-    return Scores(_checked(scores_QN), tuple(best), tuple(index_ids))
+    return ScoreMatrix(_checked(scores_QN), tuple(best), tuple(index_ids))
 
 
-def _scores(scores_QN: np.ndarray, query_ids: Sequence[Any], index_ids: Sequence[Any]) -> Scores:
+def _scores(scores_QN: np.ndarray, query_ids: Sequence[Any], index_ids: Sequence[Any]) -> ScoreMatrix:
     ids = tuple(tuple(str(name) for name in names) for names in (query_ids, index_ids))
     if scores_QN.dtype.kind not in "fiu" or scores_QN.shape != tuple(map(len, ids)):
         raise ValueError(
@@ -128,7 +128,7 @@ def _scores(scores_QN: np.ndarray, query_ids: Sequence[Any], index_ids: Sequence
         )
     if any(len(set(names)) < len(names) for names in ids):
         raise ValueError("an id that occurs twice")
-    return Scores(_checked(scores_QN.astype(np.float32)), *ids)
+    return ScoreMatrix(_checked(scores_QN.astype(np.float32)), *ids)
 
 
 def _checked(scores_QN: np.ndarray) -> np.ndarray:

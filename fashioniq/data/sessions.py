@@ -24,7 +24,7 @@ _SESSION_FOLDERS, _GALLERY_FOLDERS = (".", "data"), (".", "image_splits", "../im
 
 
 @dataclass(frozen=True)
-class Step:
+class SessionStep:
     """One turn: the item shown, and what the person said about it: usually two captions, sometimes one or
     three.
     """
@@ -42,7 +42,7 @@ class Step:
 class Session:
     """A session of one turn or more, and its target; `split` is that of its file."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SessionStep, ...]
     target: str
     split: str = "val"
 
@@ -139,5 +139,5 @@ def _session(row: Any, split: str, where: str) -> Session:
     return Session(steps, target, split)
 
 
-def _step(name: str, captions: Sequence[str]) -> Step:
-    return Step(name, tuple(text.strip() for text in captions if tokenize(text)))
+def _step(name: str, captions: Sequence[str]) -> SessionStep:
+    return SessionStep(name, tuple(text.strip() for text in captions if tokenize(text)))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from fashioniq.data.attributes import OWN_WORDS, Vocabulary, find_attributes
+from fashioniq.data.attributes import OWN_WORDS, AttributeVocabulary, find_attributes
 
 Labels = Sequence[Sequence[str]]  # the six lists of a product
 _DENYING = ("instead of", "rather than", "is not", "has no", "not", "no", "without", "less")
@@ -12,7 +12,9 @@ _ASSERTING = ("and", "with", "is", "has", "but")
 _PARTS = re.compile(rf"\b({'|'.join((*_DENYING, *_ASSERTING))})\b")
 
 
-def stated_attributes(caption: str, vocabulary: Vocabulary = OWN_WORDS) -> tuple[list[str], list[str]]:
+def stated_attributes(
+    caption: str, vocabulary: AttributeVocabulary = OWN_WORDS
+) -> tuple[list[str], list[str]]:
     """Attribute words that a caption asserts of the target, and those that it denies."""
     asserted: list[str] = []
     denied: list[str] = []
@@ -29,7 +31,7 @@ def stated_attributes(caption: str, vocabulary: Vocabulary = OWN_WORDS) -> tuple
     return asserted, denied
 
 
-class Truth:
+class StatementCheck:
     """Which statements about products are false by their labels.
 
     An asserted attribute holds if the target has it, a denied one if the candidate has it and the target has

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fashioniq.data.attributes import FABRIC, GARMENT, GROUP_OF, PART, SHAPE, STYLE, TEXTURE
-from fashioniq.data.languages import Group
+from fashioniq.data.languages import PhraseGroup
 
 NONE = "none"
 
@@ -50,7 +50,7 @@ class Topic(NamedTuple):
         return ("yes" if carried else "no") if self.yes_no else " and ".join(carried) or NONE
 
 
-def question_about(word: str, kind: int, group_of: Mapping[str, Group] = GROUP_OF) -> str:
+def question_about(word: str, kind: int, group_of: Mapping[str, PhraseGroup] = GROUP_OF) -> str:
     """The question to which a word in one of the six lists is an answer; `group_of` is that of its language."""
     group = group_of.get(word)
     if group and group.kind == kind and group.family in _OF_FAMILY:

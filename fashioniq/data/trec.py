@@ -18,7 +18,7 @@ _NOT_IN_FIELDS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 FILES = ("run.trec", "qrels.trec", "topics.tsv")
 
 
-class Topic(NamedTuple):
+class TrecTopic(NamedTuple):
     """Query, its only relevant product, and its text."""
 
     query: str
@@ -55,7 +55,7 @@ def run_scores(scores: Sequence[float]) -> list[str]:
     return [f"{score:.9g}" for score in score_K.tolist()]
 
 
-def write_topics(folder: Path, topics: Sequence[Topic], of: str = "") -> None:
+def write_topics(folder: Path, topics: Sequence[TrecTopic], of: str = "") -> None:
     """Write qrels.trec and topics.tsv, or with `of` "dresses" qrels.dresses.trec and topics.dresses.tsv."""
     part = f".{of}" if of else ""
     qrels = [f"{field(one.query)} 0 {field(one.target)} 1\n" for one in topics]

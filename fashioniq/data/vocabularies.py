@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, Vocabulary
+from fashioniq.data.attributes import GARMENT, GROUPS, OWN_WORDS, STYLE, TEXTURE, AttributeVocabulary
 from fashioniq.data.deepfashion import word_rows
 from fashioniq.data.languages import TYPES, squeezed
 from fashioniq.files import UserError, read_text, why
@@ -17,7 +17,7 @@ _OWN_GARMENTS = [
 ]
 
 
-class Entry(NamedTuple):
+class VocabularyEntry(NamedTuple):
     """A word, the number of its list, and its synonyms."""
 
     kind: int
@@ -34,7 +34,7 @@ def type_number(name: str) -> int | None:
     return TYPES.get(name, _ALIASES.get(name))
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
+def read_vocabulary(path: Path) -> AttributeVocabulary:
     """Read DeepFashion's list_attr_cloth.txt, or a CSV with the columns word, type and synonyms.
 
     The format is detected from the first line, which is a number in DeepFashion's list.
@@ -51,26 +51,30 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return _vocabulary(path.name, _csv_entries(path, text), nested=False)
 
 
-def _read_deepfashion(path: Path) -> Vocabulary:
+def _read_deepfashion(path: Path) -> AttributeVocabulary:
     """Vocabulary from DeepFashion's words, nested as in the released labels.
 
     Garment words come from list_category_cloth.txt in the same folder, or from this package if there is none.
     """
-    attributes = [Entry(kind, word) for word, kind in word_rows(path, range(TEXTURE, STYLE + 1)).items()]
+    attributes = [
+        VocabularyEntry(kind, word) for word, kind in word_rows(path, range(TEXTURE, STYLE + 1)).items()
+    ]
     beside = path.with_name(path.name.replace("list_attr", "list_category"))
     if beside != path and beside.is_file():
-        garments = [Entry(GARMENT, word) for word in word_rows(beside, range(1, 4))]
+        garments = [VocabularyEntry(GARMENT, word) for word in word_rows(beside, range(1, 4))]
         return _vocabulary(f"{path.name} and {beside.name}", [*garments, *attributes], nested=True)
     own = [entry.partition("=") for entry in _OWN_GARMENTS]
-    garments = [Entry(GARMENT, word, tuple(filter(None, others.split(",")))) for word, _, others in own]
+    garments = [
+        VocabularyEntry(GARMENT, word, tuple(filter(None, others.split(",")))) for word, _, others in own
+    ]
     return _vocabulary(
         f"{path.name}, garment words of {OWN_WORDS.source}", [*garments, *attributes], nested=True
     )
 
 
-def _csv_entries(path: Path, text: str) -> list[Entry]:
+def _csv_entries(path: Path, text: str) -> list[VocabularyEntry]:
     reader = csv.DictReader(StringIO(text, newline=""), strict=True)
-    entries: list[Entry] = []
+    entries: list[VocabularyEntry] = []
     meaning: dict[str, tuple[str, int, int]] = {}  # word, list and line of each form
     try:
         names = reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
@@ -96,7 +100,7 @@ def _csv_entries(path: Path, text: str) -> list[Entry]:
     return entries
 
 
-def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
+def _csv_entry(row: dict[str, str | None], where: str) -> VocabularyEntry:
     if None in row or any(value is None and name != "synonyms" for name, value in row.items()):
         raise UserError(
             f"{where}: expected as many fields as in the header; "
@@ -112,10 +116,10 @@ def _csv_entry(row: dict[str, str | None], where: str) -> Entry:
         raise UserError(
             f"{where}: expected a type, one of {', '.join([*TYPES, *_ALIASES])}, found {row['type']!r}"
         )
-    return Entry(kind, word, synonyms)
+    return VocabularyEntry(kind, word, synonyms)
 
 
-def _vocabulary(source: str, entries: Sequence[Entry], nested: bool) -> Vocabulary:
+def _vocabulary(source: str, entries: Sequence[VocabularyEntry], nested: bool) -> AttributeVocabulary:
     """Vocabulary of the entries. Written forms take precedence over plurals, and both over squeezed forms."""
     lists_of: dict[str, tuple[int, ...]] = {}
     for entry in entries:
@@ -126,7 +130,7 @@ def _vocabulary(source: str, entries: Sequence[Entry], nested: bool) -> Vocabula
         for form, word in written:
             forms.setdefault(shape(form), word)
     longest = max(len(form.replace("-", " ").split()) for form, _ in written)
-    return Vocabulary(source, lists_of, forms, max(longest, OWN_WORDS.longest), nested)
+    return AttributeVocabulary(source, lists_of, forms, max(longest, OWN_WORDS.longest), nested)
 
 
 def _plural(form: str) -> str:

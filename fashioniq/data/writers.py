@@ -9,7 +9,7 @@ from fashioniq.data.differences import Described
 
 
 @dataclass(frozen=True)
-class Product:
+class DescribedProduct:
     """A product that conversations are about; `labels` are its six lists."""
 
     id: str
@@ -46,11 +46,11 @@ class TwoRounds(NamedTuple):
     said: frozenset[str] = frozenset()
 
 
-class Pair(NamedTuple):
+class FeedbackPair(NamedTuple):
     """A product shown, the one wanted, and the label words that the user asked for before."""
 
-    shown: Product
-    wanted: Product
+    shown: DescribedProduct
+    wanted: DescribedProduct
     said: frozenset[str] = frozenset()
 
 
@@ -64,14 +64,14 @@ class Writer(Protocol):
         """Tokens of prompts and answers so far, if a language model writes."""
         ...
 
-    def dialogs(self, products: Sequence[Product], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
         """A dialog of several rounds that leads to each product."""
         ...
 
-    def two_rounds(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[TwoRounds | None]:
+    def two_rounds(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[TwoRounds | None]:
         """Two rounds that lead to the wanted product over another one, which may be like the one shown."""
         ...
 
-    def requests(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[str | None]:
+    def requests(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[str | None]:
         """What a user says who is shown one product and wants the other."""
         ...

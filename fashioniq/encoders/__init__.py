@@ -91,7 +91,9 @@ def _load(
     if _read(place, "modules.json") is not None or kind in sentence.TYPES:
         return sentence.load(place, kind, lambda file: _read(place, file), device)
     if not kind:
-        raise ValueError("found no config.json of a model of transformers, open_clip or sentence-transformers")
+        raise ValueError(
+            "found no config.json of a model of transformers, open_clip or sentence-transformers"
+        )
     known = ", ".join([*transformers.FAMILIES, *sentence.TYPES])
     raise ValueError(f"expected a model of type {known}, found the type {kind}")
 

@@ -18,7 +18,7 @@ from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import check_writable, discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
-from fashioniq.metrics.captions import METRICS, Scores, System, score_systems
+from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
 from fashioniq.provenance import provenance
@@ -173,7 +173,9 @@ def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[st
     return captions
 
 
-def _score(pairs: list[Pair], captions_of: dict[str, list[str]]) -> tuple[list[dict[str, Any]], Scores]:
+def _score(
+    pairs: list[Pair], captions_of: dict[str, list[str]]
+) -> tuple[list[dict[str, Any]], CaptionScores]:
     """Rows of both tables, and the scores of the first row.
 
     One table scores captions against all captions of a pair, the other against one of them, for pairs
@@ -203,7 +205,7 @@ def _score(pairs: list[Pair], captions_of: dict[str, list[str]]) -> tuple[list[d
     return rows, scores[0]
 
 
-def _lines(pairs: list[Pair], said: list[str], scores: Scores) -> list[dict[str, Any]]:
+def _lines(pairs: list[Pair], said: list[str], scores: CaptionScores) -> list[dict[str, Any]]:
     """Lines of captions.jsonl: the caption of each pair, and its scores against all captions of the pair."""
     return [
         {

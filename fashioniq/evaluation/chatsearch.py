@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, Subtask, samples_file
+from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample, Subtask, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.data.scores import matrix, read_scores
-from fashioniq.data.trec import Topic, depth_of, run_lines, write_topics
+from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
@@ -33,7 +33,7 @@ from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.systems.chatsearch import Found, Search, searches
+from fashioniq.systems.chatsearch import Found, VectorSearch, searches
 from fashioniq.trained import pick_device
 
 RECALLS = (1, 5, 10)
@@ -51,12 +51,12 @@ Asked = dict[Subtask, Found]  # queries of the first method
 class Queries:
     """Conversations of a sub-task, ids of its gallery, and the positions of the targets there and of its items."""
 
-    samples: list[Sample]
+    samples: list[ConversationSample]
     ids: list[str]
     target_Q: Tensor
     item_N: Tensor
 
-    def gallery(self, search: Search) -> Gallery:
+    def gallery(self, search: VectorSearch) -> Gallery:
         """The gallery with the vectors of a search."""
         vectors_ND = search.vectors_ND[self.item_N]
         return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
@@ -100,7 +100,7 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
         ),
     )
     samples = [sample for task in tasks.values() for sample in task.samples]
-    write_topics(out, [Topic(one.id, one.target, one.transcript) for one in samples])
+    write_topics(out, [TrecTopic(one.id, one.target, one.transcript) for one in samples])
     _write(out, metrics, data, tasks, best=best)
     _print(metrics)
     print(f"results in {out}")
@@ -110,7 +110,7 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
 def _search_all(
     settings: EvalChatsearch,
     tasks: dict[Subtask, Queries],
-    found: dict[str, Search],
+    found: dict[str, VectorSearch],
     others: dict[str, dict[Subtask, Tensor]],
     out: Path,
 ) -> tuple[dict[str, Ranks], Asked, Best]:
@@ -277,12 +277,12 @@ def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[d
     return rows
 
 
-def without_history(samples: Sequence[Sample]) -> list[Sample]:
+def without_history(samples: Sequence[ConversationSample]) -> list[ConversationSample]:
     """The conversations without what was said before the last round."""
     return [replace(sample, turns=sample.last_round) for sample in samples]
 
 
-def other_history(samples: Sequence[Sample], seed: int) -> list[Sample]:
+def other_history(samples: Sequence[ConversationSample], seed: int) -> list[ConversationSample]:
     """The last two turns of the conversations after the history of another one of them."""
     order = random.Random(seed).sample(range(len(samples)), len(samples))
     other = dict(zip(order, order[1:] + order[:1], strict=True))
@@ -303,7 +303,7 @@ def exchanged(target_Q: Tensor, seed: int) -> Tensor:
 
 
 def _checks(
-    search: Search, tasks: dict[Subtask, Queries], asked: Asked, own: Ranks, seed: int
+    search: VectorSearch, tasks: dict[Subtask, Queries], asked: Asked, own: Ranks, seed: int
 ) -> list[dict[str, Any]]:
     """Measures of the first method with other and without history, and with exchanged targets."""
     rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own, tasks)}]

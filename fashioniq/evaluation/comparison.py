@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
-from fashioniq.evaluation.results import Evaluation, check_comparable, item_cards, read_evaluation
+from fashioniq.evaluation.results import EvaluationFolder, check_comparable, item_cards, read_evaluation
 from fashioniq.files import UserError, check_writable, discard, one_line, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
@@ -29,7 +29,7 @@ class _Model:
     """
 
     name: str
-    seeds: list[Evaluation]
+    seeds: list[EvaluationFolder]
     value_B: NDArray[np.float64]
     means: list[float]
 
@@ -84,7 +84,7 @@ def compare(settings: Compare) -> dict[str, Any]:
     return comparison
 
 
-def _model(name: str, seeds: list[Evaluation], measured: str, turn: int) -> _Model:
+def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int) -> _Model:
     try:
         value_SB = np.stack(
             [per_dialog(measured, one.rank_BT[:, :turn], one.metrics.gallery)[:, -1].numpy() for one in seeds]

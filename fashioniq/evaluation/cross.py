@@ -46,7 +46,7 @@ _SAME = (
 
 
 @dataclass(frozen=True)
-class Model:
+class ComparedModel:
     """One model: the runs of its seeds, their metadata, and its name in the table."""
 
     runs: list[Path]
@@ -106,9 +106,9 @@ def run_cross(settings: Cross) -> dict[str, Any]:
     return table
 
 
-def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureStore) -> list[Model]:
+def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureStore) -> list[ComparedModel]:
     """The models of a list whose elements are the seeds of one each, checked against the features."""
-    models: list[Model] = []
+    models: list[ComparedModel] = []
     count: Counter[tuple[str, bool]] = Counter()
     for element in named:
         runs = [Path(run) for run in element.split(",") if run]
@@ -124,7 +124,7 @@ def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureSt
         (sort,) = kinds
         count[sort] += 1
         models.append(
-            Model(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}")
+            ComparedModel(runs, facts, sort[1], sort[0] if count[sort] == 1 else f"{sort[0]}-{count[sort]}")
         )
     paths = Counter(run.resolve() for model in models for run in model.runs)
     if twice := [str(path) for path, times in paths.items() if times > 1]:
@@ -132,7 +132,7 @@ def _models(named: Sequence[str], kind: type[R], category: str, store: FeatureSt
     return models
 
 
-def _own_users(retrievers: Sequence[Model]) -> list[str]:
+def _own_users(retrievers: Sequence[ComparedModel]) -> list[str]:
     """Captioners that the retrievers were trained with, each once."""
     named = []
     for model in retrievers:
@@ -143,7 +143,7 @@ def _own_users(retrievers: Sequence[Model]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _by_seed(user: Model, retriever: Model) -> list[tuple[Path, Path]]:
+def _by_seed(user: ComparedModel, retriever: ComparedModel) -> list[tuple[Path, Path]]:
     """Pairs of user and retriever: seed by seed, or a single run of one with all seeds of the other."""
     seeds = {len(model.runs) for model in (user, retriever)} - {1}
     if len(seeds) > 1:
@@ -209,7 +209,7 @@ def _checksums(run: Path) -> list[str]:
     ]
 
 
-def _alone(model: Model, others: Sequence[Model]) -> bool:
+def _alone(model: ComparedModel, others: Sequence[ComparedModel]) -> bool:
     return all(other.attrs != model.attrs for other in others)
 
 
@@ -226,7 +226,7 @@ def _text(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _legend(models: Sequence[Model], role: str) -> str:
+def _legend(models: Sequence[ComparedModel], role: str) -> str:
     return "".join(
         f"{model.name} {role} {'with' if model.attrs else 'without'} attributes: {', '.join(map(str, model.runs))}\n"
         for model in models

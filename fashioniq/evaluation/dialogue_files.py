@@ -33,7 +33,7 @@ from fashioniq.systems.questions import (
 )
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.labels import Labels
+from fashioniq.users.labels import LabelUser
 from fashioniq.users.person import Person
 from fashioniq.users.recorded import RecordedAnswers, WithCaption
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
@@ -159,7 +159,7 @@ def _user(
                 f"none of the {len(names)} images has labels in {settings.data}, such as {names[0]}; "
                 "give images of the catalog's products"
             )
-        return Labels(catalog.labels, found, names)
+        return LabelUser(catalog.labels, found, names)
     paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
     if settings.answerer == "person":
         return Person(lambda target: f"\n{paths.get(names[target], names[target])}")

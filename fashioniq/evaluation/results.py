@@ -29,7 +29,7 @@ _BETTER_SAME = {
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationFolder:
     """Metrics of one folder, and its dialogs, sorted by target."""
 
     folder: Path
@@ -52,7 +52,7 @@ class Evaluation:
         return torch.tensor([dialog.ranks for dialog in self.dialogs])
 
 
-def read_evaluation(folder: Path) -> Evaluation:
+def read_evaluation(folder: Path) -> EvaluationFolder:
     """Read an evaluation. Raises UserError if a file is missing or damaged."""
     if not (folder / "metrics.json").is_file():
         raise UserError(
@@ -67,7 +67,9 @@ def read_evaluation(folder: Path) -> Evaluation:
     try:
         dialogs = read_dialogs(path)
         # The sort is stable: dialogs with the same target keep their order.
-        evaluation = Evaluation(folder, metrics, sorted(dialogs, key=lambda dialog: dialog.target or ""))
+        evaluation = EvaluationFolder(
+            folder, metrics, sorted(dialogs, key=lambda dialog: dialog.target or "")
+        )
         complete = (
             evaluation.rank_BT.ndim == 2
             and len(dialogs) == metrics.dialogs
@@ -84,7 +86,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     return evaluation
 
 
-def check_comparable(evaluations: Sequence[Evaluation]) -> list[str]:
+def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     """Notes on differences between the first evaluation and the others, for readers of a comparison.
 
     Raises UserError if category, split, gallery or targets differ: such evaluations cannot be compared.

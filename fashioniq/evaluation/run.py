@@ -19,7 +19,7 @@ from fashioniq.data.evaluations import (
     RoundMetrics,
     TurnMetrics,
 )
-from fashioniq.data.trec import Topic, depth_of, run_lines, write_topics
+from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
 from fashioniq.files import (
@@ -52,14 +52,14 @@ class DialogRun:
     gallery: int
     dialogs: list[LoggedDialog]
     rankings: list[str]
-    topics: list[Topic]
+    topics: list[TrecTopic]
 
 
 Evaluated = list[TurnMetrics | RoundMetrics]  # metrics.json of each task
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTask:
     """A task with its finished dialogs and their measures."""
 
     task: Task
@@ -77,7 +77,7 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
     return write_results(measured(tasks, batch_size), out)
 
 
-def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
+def measured(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask]:
     """Run all dialogs of the tasks and measure them."""
     protocol = PROTOCOLS[tasks[0].protocol]
     found = []
@@ -97,11 +97,11 @@ def measured(tasks: Sequence[Task], batch_size: int) -> list[Measured]:
             metrics.early_stop = EarlyStop(*early_stop(done.rank_NT, done.top_NTK, done.gallery))
             metrics.costs = _costs(done.dialogs, task.costs())
         metrics.provenance = provenance(task.data, retriever=task.retriever)
-        found.append(Measured(task, metrics, done))
+        found.append(MeasuredTask(task, metrics, done))
     return found
 
 
-def write_results(found: Sequence[Measured], out: Path) -> Evaluated:
+def write_results(found: Sequence[MeasuredTask], out: Path) -> Evaluated:
     """Write all results to `out` in the place of earlier ones, and return each metrics.json.
 
     Each of several tasks has its own folder in `out`; they share one table and one page. Files
@@ -160,7 +160,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
     best: list[Tensor] = []
     logged: list[LoggedDialog] = []
     rankings: list[str] = []
-    topics: list[Topic] = []
+    topics: list[TrecTopic] = []
     size = 0
     try:
         for start in track(range(0, task.count, batch_size), description=task.name):
@@ -217,7 +217,7 @@ def _rankings(
             yield from run_lines(f"{name}-{turn}", [ids[item] for item in items[row]], scores)
 
 
-def _topics(protocol: Protocol, names: Sequence[str], dialogs: Sequence[LoggedDialog]) -> Iterator[Topic]:
+def _topics(protocol: Protocol, names: Sequence[str], dialogs: Sequence[LoggedDialog]) -> Iterator[TrecTopic]:
     """Queries of run.trec. Their texts are the dialogs up to the turn: "[product] request [product] request"."""
     for name, dialog in zip(names, dialogs, strict=True):
         said: list[str] = []
@@ -225,4 +225,4 @@ def _topics(protocol: Protocol, names: Sequence[str], dialogs: Sequence[LoggedDi
             if logged.offer and logged.offer.item:
                 said.append(f"[{logged.offer.item}]")
             said += [logged.words] if logged.words else []
-            yield Topic(f"{name}-{turn}", str(dialog.target), " ".join(said))
+            yield TrecTopic(f"{name}-{turn}", str(dialog.target), " ".join(said))

@@ -16,7 +16,7 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import Score
-from fashioniq.data.queries import Query
+from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.sessions import MEASURES
 from fashioniq.evaluation.single_turn_search import find, read_predictions
@@ -80,7 +80,7 @@ def _scored(settings: Score, folder: Path, category: str, path: Path) -> tuple[l
             f"name them {settings.split}_CATEGORY_FIRST_TARGET_NUMBER"
         )
     # the candidate is not removed from the results, and it may have no predictions
-    queries = [Query(name, one.target, one.target, ()) for name, one in found]
+    queries = [SingleTurnQuery(name, one.target, one.target, ()) for name, one in found]
     answers = find(given.search, ids, queries, str(path))
     turns_S = torch.tensor([len(one.steps) for _, one in found])
     clean_S = torch.tensor([not leaks(one) for _, one in found])

@@ -10,9 +10,9 @@ from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn, Score, SingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
-from fashioniq.data.queries import Query, queries_of
-from fashioniq.data.trec import Topic, run_lines, write_topics
-from fashioniq.evaluation.single_turn_search import Answers, Search, find
+from fashioniq.data.queries import SingleTurnQuery, queries_of
+from fashioniq.data.trec import TrecTopic, run_lines, write_topics
+from fashioniq.evaluation.single_turn_search import QueryRanks, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, check_writable, discard, write_json, write_text
@@ -30,7 +30,7 @@ CAPTIONS = {
 
 
 @dataclass(frozen=True)
-class Searcher:
+class SingleTurnSearcher:
     """A retriever or another system: its products, and a function that searches the gallery for queries.
 
     `search` takes the ids of the gallery and the queries. `facts` are metadata of the results.
@@ -42,11 +42,11 @@ class Searcher:
 
 
 @dataclass(frozen=True)
-class Task:
+class SingleTurnTask:
     """Queries of a category, ids of its gallery, and the share of the split that both cover."""
 
     category: str
-    queries: list[Query]
+    queries: list[SingleTurnQuery]
     ids: list[str]
     facts: dict[str, Any]
 
@@ -66,7 +66,7 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
 
 
 def evaluate(
-    settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], Searcher], beside: Path
+    settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], SingleTurnSearcher], beside: Path
 ) -> SingleTurnMetrics:
     """Search for the queries of all categories, print measures per category and their mean, and write all
     results.
@@ -115,7 +115,7 @@ def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[s
     return set(catalog.ids(settings.split))
 
 
-def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
+def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> SingleTurnTask:
     """Queries and gallery of a category. Raises UserError if no pair has a target and two known products."""
     pairs = pairs_with_targets(catalog, settings.split)
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]
@@ -139,10 +139,10 @@ def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> Task:
         "captions_origin": catalog.captions_origin,
         "fingerprint": catalog.fingerprint(),
     }
-    return Task(catalog.category, queries, ids, facts)
+    return SingleTurnTask(catalog.category, queries, ids, facts)
 
 
-def _write_answers(out: Path, task: Task, answers: Answers) -> None:
+def _write_answers(out: Path, task: SingleTurnTask, answers: QueryRanks) -> None:
     """Write each query with the rank of its target, null if unknown, and rankings computed here as a TREC
     run.
     """
@@ -162,7 +162,7 @@ def _write_answers(out: Path, task: Task, answers: Answers) -> None:
         ]
         write_text(out / f"run.{task.category}.trec", "\n".join(lines) + "\n")
         topics = [
-            Topic(query.name, query.target, f"[{query.candidate}] {' / '.join(query.texts)}")
+            TrecTopic(query.name, query.target, f"[{query.candidate}] {' / '.join(query.texts)}")
             for query in task.queries
         ]
         write_topics(out, topics, task.category)

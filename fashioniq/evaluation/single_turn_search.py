@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.data.queries import Query
-from fashioniq.data.rankings import Scores, Vectors, read_npz, read_rankings
+from fashioniq.data.queries import SingleTurnQuery
+from fashioniq.data.rankings import ScoreTable, Vectors, read_npz, read_rankings
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
@@ -22,11 +22,11 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 
 @dataclass(frozen=True)
-class Answers:
+class QueryRanks:
     """0-based rank of the target of each query, length of each ranking, and the first products with their
     scores.
 
@@ -46,10 +46,12 @@ class Answers:
         ]
 
 
-Search = Callable[[Sequence[str], Sequence[Query]], Answers]  # ids of the gallery and queries → answers
+Search = Callable[
+    [Sequence[str], Sequence[SingleTurnQuery]], QueryRanks
+]  # ids of the gallery and queries → answers
 
 
-def find(search: Search, ids: Sequence[str], queries: Sequence[Query], origin: str) -> Answers:
+def find(search: Search, ids: Sequence[str], queries: Sequence[SingleTurnQuery], origin: str) -> QueryRanks:
     """Answers to queries. Raises UserError if vectors of `origin` are too large to compare."""
     try:
         return search(ids, queries)
@@ -76,14 +78,18 @@ def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Pr
         rankings = read_rankings(path)
         return Predictions("rankings", rankings, None, partial(look_up, rankings, **options))
     given = read_npz(path)
-    if isinstance(given, Scores):
+    if isinstance(given, ScoreTable):
         return Predictions("scores", given.queries, set(given.ids), partial(search_scores, given, **options))
     search = partial(search_vectors, given, batch_size=batch_size, **options)
     return Predictions("vectors", given.queries, set(given.ids), search)
 
 
 def asked(
-    system: System, queries: Sequence[Query], vocabulary: Vocabulary, max_words: int, batch_size: int
+    system: System,
+    queries: Sequence[SingleTurnQuery],
+    vocabulary: Vocabulary,
+    max_words: int,
+    batch_size: int,
 ) -> loop_query.Query:
     """The system's queries, after dialogs of one turn.
 
@@ -105,7 +111,9 @@ def asked(
     for start, batch_B, words_BL in zip(
         range(0, len(rows), batch_size), row_R.split(batch_size), words_RL.split(batch_size), strict=True
     ):
-        user = Recorded.of_words(words_BL.unsqueeze(1).to(device), texts_RT[start : start + batch_size])
+        user = RecordedReplies.of_words(
+            words_BL.unsqueeze(1).to(device), texts_RT[start : start + batch_size]
+        )
         first = Message(item_B=first_Q[batch_B].to(device))
         dialogs = rollout(system, user, target_Q[batch_B].to(device), first, turns=1, rank=False)
         found += dialogs.talk.queries
@@ -124,10 +132,10 @@ def asked(
 def search(
     gallery: Gallery,
     query: loop_query.Query,
-    queries: Sequence[Query],
+    queries: Sequence[SingleTurnQuery],
     exclude_candidate: bool,
     batch_size: int,
-) -> Answers:
+) -> QueryRanks:
     """Exact ranks in the gallery, and the first products; `exclude_candidate` removes the query's candidate."""
     ids, device = gallery.items.ids, query.vector_BD.device
     position_of = gallery.items.positions
@@ -156,17 +164,17 @@ def search(
                 ]
             )
     rank_Q = torch.cat(ranks).cpu()
-    return Answers(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate), top)
+    return QueryRanks(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate), top)
 
 
 def search_vectors(
     given: Vectors,
     ids: Sequence[str],
-    queries: Sequence[Query],
+    queries: Sequence[SingleTurnQuery],
     exclude_candidate: bool,
     batch_size: int,
     path: Path,
-) -> Answers:
+) -> QueryRanks:
     """Search with the vectors of another system, by Euclidean distance.
 
     Raises UserError if a query has none.
@@ -182,8 +190,12 @@ def search_vectors(
 
 
 def search_scores(
-    given: Scores, ids: Sequence[str], queries: Sequence[Query], exclude_candidate: bool, path: Path
-) -> Answers:
+    given: ScoreTable,
+    ids: Sequence[str],
+    queries: Sequence[SingleTurnQuery],
+    exclude_candidate: bool,
+    path: Path,
+) -> QueryRanks:
     """Ranks by the scores of another system; among equal scores, the order of `ids` counts.
 
     Raises UserError if a query has none.
@@ -201,16 +213,16 @@ def search_scores(
         passed_over = exclude_candidate and ahead_N[place_of[query.candidate]]
         ranks.append(int(ahead_N.sum()) - bool(passed_over))
     rank_Q = torch.tensor(ranks)
-    return Answers(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate))
+    return QueryRanks(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate))
 
 
 def look_up(
     rankings: Mapping[str, list[str]],
     ids: Sequence[str],
-    queries: Sequence[Query],
+    queries: Sequence[SingleTurnQuery],
     exclude_candidate: bool,
     path: Path,
-) -> Answers:
+) -> QueryRanks:
     """Ranks in the rankings of another system, without products outside the gallery.
 
     Raises UserError if a query has no ranking, or no ranking contains a product of the gallery.
@@ -230,11 +242,11 @@ def look_up(
             f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq score --queries` "
             "lists, or with --sessions those of the released gallery"
         )
-    return Answers(torch.tensor(ranks), torch.tensor(depths))
+    return QueryRanks(torch.tensor(ranks), torch.tensor(depths))
 
 
 def _check_all_answered(
-    answered: Mapping[str, object] | Sequence[str], queries: Sequence[Query], path: Path
+    answered: Mapping[str, object] | Sequence[str], queries: Sequence[SingleTurnQuery], path: Path
 ) -> None:
     found = set(answered)
     if missing := [query.name for query in queries if query.name not in found]:

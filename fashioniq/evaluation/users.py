@@ -19,7 +19,7 @@ from fashioniq.config.evaluation import LAST_SHOWN, NAMED_USERS
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
-from fashioniq.evaluation.run import Evaluated, Measured, measured, print_results, write_results
+from fashioniq.evaluation.run import Evaluated, MeasuredTask, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
 from fashioniq.metrics.ranking import at_chance
@@ -69,7 +69,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in baselines.items() if people}
-    results: dict[str, list[Measured]] = {}
+    results: dict[str, list[MeasuredTask]] = {}
     for name in folders:
         restart_clock()
         one = _with_user(options, people[0] if name in baselines else name)

@@ -31,7 +31,7 @@ ABOUT = "export.json"
 
 
 @dataclass(frozen=True)
-class Difference:
+class ExportDifference:
     """Largest difference from the model, and the number of targets with another rank, of `ranks`."""
 
     largest: float
@@ -50,7 +50,7 @@ class _ImageEmbedding(nn.Module):
         return self.retriever.embed_images(image_BD)
 
 
-def export_onnx(run: Path, out: Path) -> Difference:
+def export_onnx(run: Path, out: Path) -> ExportDifference:
     """Write the ONNX files and export.json of a retriever to `out`; return the difference from the model.
 
     Raises UserError if packages are missing, the model cannot be exported, or its files compute something else.
@@ -105,7 +105,7 @@ def compute(opened: Mapping[str, Any], graph: str, *inputs: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def difference(retriever: BaseRetriever, about: RetrieverRun, opened: Mapping[str, Any]) -> Difference:
+def difference(retriever: BaseRetriever, about: RetrieverRun, opened: Mapping[str, Any]) -> ExportDifference:
     """Compare a model with its files on random dialogs of all BATCHES and TURNS, and a random gallery."""
     generator = torch.Generator().manual_seed(0)
     image_ND = torch.randn(PRODUCTS, about.sizes["features"], generator=generator)
@@ -124,7 +124,7 @@ def difference(retriever: BaseRetriever, about: RetrieverRun, opened: Mapping[st
             for gallery, query_BD in zip(galleries, (ours_BD, theirs_BD), strict=True)
         )
         moved, count = moved + int((rank_B != other_B).sum()), count + len(rank_B)
-    return Difference(largest, moved, count)
+    return ExportDifference(largest, moved, count)
 
 
 def _random_dialogs(sizes: Mapping[str, int], generator: torch.Generator) -> Iterator[tuple[Tensor, ...]]:
@@ -193,7 +193,7 @@ def _quantize(path: Path, out: Path) -> None:
         logging.disable(logging.NOTSET)
 
 
-def _description(about: RetrieverRun, found: Difference, out: Path) -> dict[str, Any]:
+def _description(about: RetrieverRun, found: ExportDifference, out: Path) -> dict[str, Any]:
     """Content of export.json: what is needed to use the files, and how they were checked."""
     return {
         "version": __version__,

@@ -13,7 +13,7 @@ from torch import Tensor
 from fashioniq.encoders.identity import Identity
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.models.chatsearcher import Pictures
+from fashioniq.models.chatsearcher import FrozenPictures
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FrozenFeatures:
         """Position of each item by id."""
         return {name: position for position, name in enumerate(self.ids)}
 
-    def pictures(self, item_R: Tensor, device: torch.device | str) -> Pictures:
+    def pictures(self, item_R: Tensor, device: torch.device | str) -> FrozenPictures:
         """Features of the items at these positions."""
         vector_RF = self.vector_NF[item_R]
         if self.place_N2 is None or not len(item_R):
@@ -42,7 +42,7 @@ class FrozenFeatures:
         else:
             rows = [self.patches[store][row] for store, row in self.place_N2[item_R.numpy()]]
             tokens_RTF = torch.from_numpy(np.stack(rows).astype(np.float32))
-        return Pictures(vector_RF.to(device), tokens_RTF.to(device))
+        return FrozenPictures(vector_RF.to(device), tokens_RTF.to(device))
 
 
 def frozen_features(

@@ -33,7 +33,7 @@ from fashioniq.encoders.protocol import Encoder, encodes_pictures
 from fashioniq.encoders.timm import Encoding, TimmEncoder
 from fashioniq.encoders.transformers import ImageText
 from fashioniq.features.store import Contents
-from fashioniq.features.writer import Advance, Extract, Part
+from fashioniq.features.writer import Advance, Extract, StorePart
 from fashioniq.files import UserError, checksum, read_json, why
 from fashioniq.models.encoder import encoder_size, has_bfloat16
 from fashioniq.trained import load_predictor, pick_device
@@ -169,7 +169,7 @@ def with_metadata(source: Source, catalog: Catalog) -> Source:
     facts, extract = source
     encoder = Metadata(catalog)
 
-    def joined(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def joined(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         for part in extract(lists, advance):
             words_BD = encoder.texts([text_of(catalog, name) for name in part.ids]).numpy()
             pictures_BD = normalize(part.features_ND.astype(np.float32))
@@ -192,7 +192,7 @@ def _texts(encoder: Encoder, products: Products, attributes_of: AttributesOf) ->
             return text_of(products, name)
         return products.texts.get(name, "") if isinstance(products, FoundPictures) else ""
 
-    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         for ids in lists:
             wordy = [name for name in ids if text(name).strip()]
             vectors_ND = encoder.texts([text(name) for name in wordy]).cpu().numpy()
@@ -202,7 +202,7 @@ def _texts(encoder: Encoder, products: Products, attributes_of: AttributesOf) ->
             there = [name for name, known in zip(wordy, known_N, strict=True) if known]
             failed = dict.fromkeys(set(ids) - set(there), NO_TEXT)
             advance(len(ids))
-            yield Part(there, vectors_ND[known_N], attributes_of(there), failed)
+            yield StorePart(there, vectors_ND[known_N], attributes_of(there), failed)
 
     return extract
 
@@ -288,7 +288,7 @@ class PictureSource:
     batch_size: int
     attributes_of: AttributesOf | None
 
-    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         """Yield a Part for each list of ids.
 
         Raises UserError if there are no pictures, or if one disappears, which must not be recorded as
@@ -301,7 +301,7 @@ class PictureSource:
             )
         return self.parts(lists, advance)
 
-    def parts(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def parts(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         """Yield a Part for each list of ids, also if there are no pictures."""
         paths = self.catalog.images
         with PictureReader(self.read, self.workers, ahead=max(AHEAD, 2 * self.batch_size)) as reader:
@@ -311,7 +311,7 @@ class PictureSource:
 
     def _part(
         self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance
-    ) -> Part:
+    ) -> StorePart:
         encoded, failures, batch, made = [], {}, [], []
         for name in ids:
             square = self._next(name, squares)
@@ -331,7 +331,7 @@ class PictureSource:
         features_ND, attributes_NA, *patches = (
             torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True)
         )
-        return Part(
+        return StorePart(
             encoded,
             features_ND,
             self.attributes_of(encoded) if self.attributes_of else attributes_NA,
@@ -369,13 +369,13 @@ def _given(
 ) -> Extract:
     """An `Extract` of these rows. Products without a row fail for their own reason, or as `missing` ones."""
 
-    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         for ids in lists:
             there = [name for name in ids if name in rows]
             features_ND = np.array([rows[name] for name in there], dtype=np.float32)
             advance(len(ids))
             failed = {name: reasons.get(name, missing) for name in ids if name not in rows}
-            yield Part(there, features_ND, attributes_of(there), failed)
+            yield StorePart(there, features_ND, attributes_of(there), failed)
 
     return extract
 

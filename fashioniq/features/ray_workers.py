@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fashioniq.features.pictures import FoundPictures, PictureSource
-from fashioniq.features.writer import Advance, Part
+from fashioniq.features.writer import Advance, StorePart
 from fashioniq.files import UserError, one_line, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
@@ -49,7 +49,7 @@ class RayWorkers:
     pictures: Path | None
     gpu: bool
 
-    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[Part, None, None]:
+    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         """Yield a Part for each list of ids.
 
         Raises UserError if the workers cannot run, the archive or list cannot be read, or a picture disappears.
@@ -105,7 +105,7 @@ class _Worker:
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         places: Places = pickle.loads(row["places"])
-        part: Part | UserError
+        part: StorePart | UserError
         try:
             with TemporaryDirectory() as folder:
                 source = replace(self._source, catalog=self._fetch(places, Path(folder)))

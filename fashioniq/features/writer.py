@@ -38,7 +38,7 @@ PART = 256  # products per part
 
 
 @dataclass(frozen=True)
-class Part:
+class StorePart:
     """Results for some products: rows of the readable ones, and reasons for the others."""
 
     ids: list[str]
@@ -48,7 +48,7 @@ class Part:
     patches_NTF: np.ndarray | None = None
 
 
-class Plan(Contents, kw_only=True):
+class WritePlan(Contents, kw_only=True):
     """Content of parts/plan.json: the requested products, and the number of rows already in the store."""
 
     asked: list[str]
@@ -57,7 +57,7 @@ class Plan(Contents, kw_only=True):
 
 Advance = Callable[[int], None]  # called with the number of products processed since the last call
 # yields a Part for each list of ids, in order
-Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[Part, None, None]]
+Extract = Callable[[Sequence[Sequence[str]], Advance], Generator[StorePart, None, None]]
 
 
 def fill_store(
@@ -107,7 +107,7 @@ def words_to_keep(root: Path, update: bool) -> list[str] | None:
     return None
 
 
-def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
+def _settle(root: Path, ids: Sequence[str], facts: Contents) -> WritePlan | None:
     """Remove leftovers of a killed run, except complete parts of a plan; return the plan if there is one."""
     for folder in (root, root / "parts"):
         remove_leftovers(folder)
@@ -117,7 +117,7 @@ def _settle(root: Path, ids: Sequence[str], facts: Contents) -> Plan | None:
     content = read_json(root / PLAN, "the plan of an unfinished feature store", dict)
     _refuse_another(root, content, facts)
     try:
-        plan = msgspec.convert(content, Plan)
+        plan = msgspec.convert(content, WritePlan)
     except msgspec.ValidationError as error:
         raise UserError(
             f"{root / PLAN} was written by another version: remove {root / 'parts'} "
@@ -141,14 +141,14 @@ def _refuse_another(root: Path, found: dict[str, Any], wanted: Contents) -> None
             )
 
 
-def _begin(root: Path, asked: Sequence[str], facts: Contents, before: int) -> Plan:
-    plan = Plan(**msgspec.structs.asdict(facts), asked=list(asked), before=before)
+def _begin(root: Path, asked: Sequence[str], facts: Contents, before: int) -> WritePlan:
+    plan = WritePlan(**msgspec.structs.asdict(facts), asked=list(asked), before=before)
     write_json(root / PLAN, msgspec.to_builtins(plan), indent=None)
     return plan
 
 
 def _complete(
-    root: Path, plan: Plan, facts: Contents, extract: Extract, progress: Callable[[int, int], None]
+    root: Path, plan: WritePlan, facts: Contents, extract: Extract, progress: Callable[[int, int], None]
 ) -> None:
     """Create the missing parts, and join all parts."""
     asked = plan.asked
@@ -164,7 +164,7 @@ def _complete(
     _join_parts(root, plan.before, parts, facts)
 
 
-def _write_part(path: Path, part: Part) -> None:
+def _write_part(path: Path, part: StorePart) -> None:
     text = json.dumps({"ids": part.ids, "failures": part.failures})
     arrays = {"features": part.features_ND, "attributes": part.attributes_NA, "text": np.array(text)}
     if part.patches_NTF is not None:

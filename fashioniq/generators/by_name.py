@@ -33,9 +33,9 @@ def generator_by_name(name: str, device: torch.device | str = "cpu") -> Generato
     if (Path(name) / "model.json").is_file():
         if (found := kind_of(Path(name))) != "generator":
             raise UserError(f"expected a run of a generator, found that of a {found} in {name}; give another")
-        from fashioniq.generators.trained import Trained
+        from fashioniq.generators.trained import RunGenerator
 
-        return Trained(Path(name), str(device))
+        return RunGenerator(Path(name), str(device))
     from fashioniq.generators.diffusers_pipeline import DiffusersPipeline
 
     return DiffusersPipeline(name, device)

@@ -25,7 +25,7 @@ from fashioniq.files import (
     typed,
     write_json,
 )
-from fashioniq.generators.pictures import Generated, Generator, Request, Status
+from fashioniq.generators.pictures import Generated, Generator, PictureRequest, Status
 
 KEPT: Mapping[Status, float] = {  # seconds; other outcomes, which may pass, are not kept
     "ok": float("inf"),
@@ -36,7 +36,7 @@ KEPT: Mapping[Status, float] = {  # seconds; other outcomes, which may pass, are
 AT_ONCE = 8  # requests per call of the generator: a kill loses no more pictures than these
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class CacheEntry(msgspec.Struct, kw_only=True):
     """JSON file of an entry: what was asked of which generator, and the outcome. `at` is in seconds of Unix time."""
 
     generator: dict[str, Any]
@@ -64,7 +64,7 @@ class Cached:
         self.identity = generator.identity
         self.made = self.reused = 0
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Read or generate the pictures. Raises UserError if the folder cannot be written."""
         paths = {request: self._path(request) for request in requests}
         found = {request: kept for request, path in paths.items() if (kept := self._read(path, request))}
@@ -79,18 +79,18 @@ class Cached:
         self.reused += len(requests) - len(missing)
         return [found[request] for request in requests]
 
-    def _path(self, request: Request) -> Path:
+    def _path(self, request: PictureRequest) -> Path:
         """Path of an entry without suffix."""
         name = hashlib.sha256(_key(self.identity, *request).encode()).hexdigest()
         return self.folder / name[:2] / name
 
-    def _read(self, path: Path, request: Request) -> Generated | None:
+    def _read(self, path: Path, request: PictureRequest) -> Generated | None:
         """The outcome kept at a path; None if there is none, it has expired, is damaged or of another request."""
         about, picture = path.with_suffix(".json"), None
         if not about.is_file():
             return None
         try:
-            entry = typed(read_json(about, "a cached picture", dict), Entry, about, "remove it")
+            entry = typed(read_json(about, "a cached picture", dict), CacheEntry, about, "remove it")
             prompt = request.prompt.encode(errors="replace").decode()  # as it was written
             if _key(entry.generator, entry.prompt, entry.seed) != _key(self.identity, prompt, request.seed):
                 return None
@@ -109,7 +109,7 @@ class Cached:
             picture, entry.status, entry.used_seed, entry.sent, entry.revised, reason=entry.reason
         )
 
-    def _keep(self, path: Path, request: Request, made: Generated) -> Generated:
+    def _keep(self, path: Path, request: PictureRequest, made: Generated) -> Generated:
         """Write an outcome unless another process has in the meantime; return the one kept."""
         if made.status not in KEPT:
             return made
@@ -124,7 +124,7 @@ class Cached:
                     made.picture.save(temporary, "PNG", compress_level=1)
                 made.picture.info["file"] = str(path.with_suffix(".png"))
                 written = checksum(path.with_suffix(".png"))
-            entry = Entry(
+            entry = CacheEntry(
                 generator=dict(self.identity),
                 prompt=request.prompt,
                 seed=request.seed,

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from fashioniq.files import UserError, checksum, why
-from fashioniq.generators.pictures import Generated, Request, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.hub import use_cache_if_offline
 
 _READ = ("model_index.json", "*/*.json", "*/*.safetensors", "*/*.txt", "*/*.model")  # files of a pipeline
@@ -80,7 +80,7 @@ class DiffusersPipeline:
             **shown,
         }
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Generate the pictures one after the other.
 
         Raises UserError if the first picture of all cannot be generated, as with a size that is impossible or
@@ -88,7 +88,7 @@ class DiffusersPipeline:
         """
         return [self._generate(request) for request in requests]
 
-    def _generate(self, request: Request) -> Generated:
+    def _generate(self, request: PictureRequest) -> Generated:
         began = monotonic()
         prompt = request.prompt.encode(errors="replace").decode()  # half a surrogate pair has no tokens
         outcome = Generated(None, "error", request.seed, self._sent(prompt))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fashioniq.data.attributes import find_attributes
-from fashioniq.generators.pictures import Generated, Request
+from fashioniq.generators.pictures import Generated, PictureRequest
 from fashioniq.sample import garment_of, label_words
 from fashioniq.sample.drawing import draw_garment
 
@@ -28,11 +28,11 @@ class Drawn:
             "size": size,
         }
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Draw one garment for each request."""
         return [self._draw(request) for request in requests]
 
-    def _draw(self, request: Request) -> Generated:
+    def _draw(self, request: PictureRequest) -> Generated:
         began, rng = time.perf_counter(), random.Random(f"{request.seed} {request.prompt}")
         words = [word for words in find_attributes(request.prompt, self._words) for word in words]
         garment = garment_of(words, self.category, rng, self.quality)

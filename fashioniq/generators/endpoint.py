@@ -14,7 +14,7 @@ import httpx
 
 from fashioniq.data.images import UnreadableImage, decode_image
 from fashioniq.files import UserError, one_line
-from fashioniq.generators.pictures import Generated, Request, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.llm.endpoint import is_late, is_retried, key_headers, open_endpoint, reason, refused
 
@@ -41,7 +41,7 @@ class PictureEndpoint:
         self._connections, self._worked = connections, False
         self.identity: Mapping[str, Any] = {"backend": "endpoint", "model": model, "size": size}
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Generate the pictures, several at a time.
 
         Raises UserError without a single picture if the server cannot be reached or refuses the key or the
@@ -54,11 +54,11 @@ class PictureEndpoint:
             raise UserError(f"the model {self.model!r} generates no pictures ({first}); check its settings")
         return outcomes
 
-    async def _generate_all(self, requests: Sequence[Request]) -> list[Generated]:
+    async def _generate_all(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         slots, refusals = asyncio.Semaphore(self._connections), list[UserError]()
         policy = Policy(self.retries, self.timeout, max_bytes=MOST_BYTES)
 
-        async def generate(request: Request) -> Generated:
+        async def generate(request: PictureRequest) -> Generated:
             prompt = request.prompt.encode(errors="replace").decode()  # half a surrogate pair is not JSON
             outcome = Generated(None, "error", None, prompt)
             async with slots:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.files import UserError, why
-from fashioniq.generators.pictures import Generated, Request, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 
 GENIR = "generated_images"
 _NAME = re.compile(r"(.+_\d+)\.(?:jpe?g|png|webp)", re.IGNORECASE)
@@ -50,11 +50,11 @@ class Folder:
             "checksum": checksum,
         }
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Read the pictures of the requests."""
         return [self._read(request) for request in requests]
 
-    def _read(self, request: Request) -> Generated:
+    def _read(self, request: PictureRequest) -> Generated:
         outcome = Generated(None, "error", None, request.prompt)
         rest, number = divmod(request.seed, _NUMBERS)
         dialog, round = divmod(rest, _ROUNDS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import Generated, Request
+from fashioniq.generators.pictures import Generated, PictureRequest
 
 
 class Photographs:
@@ -35,11 +35,11 @@ class Photographs:
         self._words = {name: {word for words in labels.get(name, ()) for word in words} for name in images}
         self.identity: Mapping[str, Any] = {"backend": "photographs", "revision": revision}
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Find one photograph for each request."""
         return [self._find(request) for request in requests]
 
-    def _find(self, request: Request) -> Generated:
+    def _find(self, request: PictureRequest) -> Generated:
         asked = set(self._read(request.prompt))
         most = max(len(asked & words) for words in self._words.values())
         best = [name for name, words in self._words.items() if len(asked & words) == most]

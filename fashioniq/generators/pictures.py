@@ -13,7 +13,7 @@ BETWEEN = 1_000_003  # from the seed of an attempt to that of the next one
 DARK, FLAT = 8, 0.5  # a picture without a value of at least DARK, or with a smaller deviation, is black
 
 
-class Request(NamedTuple):
+class PictureRequest(NamedTuple):
     """A picture to generate: what it shows, and its seed."""
 
     prompt: str
@@ -43,7 +43,7 @@ class Generator(Protocol):
 
     identity: Mapping[str, Any]
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Generate one picture for each request; a picture does not depend on the others of the batch.
 
         Raises UserError only if no picture can be generated at all.
@@ -57,7 +57,7 @@ def is_black(picture: Image) -> bool:
     return bool(pixels.max() < DARK or pixels.std() < FLAT)
 
 
-def generate_usable(generator: Generator, requests: Sequence[Request]) -> list[list[Generated]]:
+def generate_usable(generator: Generator, requests: Sequence[PictureRequest]) -> list[list[Generated]]:
     """All attempts for each request, the last of which is the outcome.
 
     Black and blocked pictures are tried again with at most `NEW_SEEDS` new seeds; no other status is, as
@@ -68,7 +68,7 @@ def generate_usable(generator: Generator, requests: Sequence[Request]) -> list[l
         again = [row for row, tried in enumerate(attempts) if tried[-1].status in ("black", "blocked")]
         if not again:
             break
-        fresh = [Request(requests[row].prompt, requests[row].seed + number * BETWEEN) for row in again]
+        fresh = [PictureRequest(requests[row].prompt, requests[row].seed + number * BETWEEN) for row in again]
         for row, one in zip(again, generator.generate(fresh), strict=True):
             attempts[row].append(one)
     return attempts

@@ -11,7 +11,7 @@ from torch import nn
 
 from fashioniq.data.prompts import PromptWords
 from fashioniq.files import UserError, checksum, why
-from fashioniq.generators.pictures import Generated, Request, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.models.configs import DenoiserConfig
 from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
 from fashioniq.runs import GeneratorRun, read_run, verify_run, weights_file
@@ -22,7 +22,7 @@ STEPS = 20  # of denoising
 GUIDANCE = 1.5  # weight of the words: 1 is none beyond training, more exaggerates
 
 
-class Trained:
+class RunGenerator:
     """Generator of the run in `folder`.
 
     A prompt is reduced to the words of the run (`PromptWords.read`), which are reported as `sent`; comparisons and
@@ -51,14 +51,14 @@ class Trained:
             "size": about.sizes["image_size"],
         }
 
-    def generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Generate one picture for each request."""
         made: list[Generated] = []
         for start in range(0, len(requests), BATCH):
             made += self._generate(requests[start : start + BATCH])
         return made
 
-    def _generate(self, requests: Sequence[Request]) -> list[Generated]:
+    def _generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         began = time.monotonic()
         asked = [self.words.read(request.prompt) for request in requests]
         pictures_BCHW = sample(

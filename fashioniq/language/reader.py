@@ -6,7 +6,7 @@ from functools import lru_cache
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
-from fashioniq.language.scope import Item, Sentence
+from fashioniq.language.scope import ScopedUnit, Sentence
 from fashioniq.language.tokens import Token, tokens_of
 from fashioniq.language.wishes import ParsedRequest, Wish
 
@@ -54,10 +54,10 @@ class Reader:
             like_shown=sentence.like_shown,
         )
 
-    def _wishes(self, text: str, items: Sequence[Item]) -> tuple[Wish, ...]:
+    def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:
         wishes: list[Wish] = []
         pending: list[Wish] = []  # alternatives of a list that may end with "or"
-        previous: Item | None = None
+        previous: ScopedUnit | None = None
         for item in items:
             wish = self._wish(text, item)
             if wish is None:
@@ -77,7 +77,7 @@ class Reader:
             previous = item
         return tuple(wishes)
 
-    def _wish(self, text: str, item: Item) -> Wish | None:
+    def _wish(self, text: str, item: ScopedUnit) -> Wish | None:
         unit = item.unit
         place = (unit.start, unit.end)
         said = text[slice(*place)]
@@ -91,7 +91,7 @@ class Reader:
         named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
         return Wish(unit.term.labels, said, place, unit.term.family, item.denied, interpreted=not named)
 
-    def _beyond(self, item: Item) -> frozenset[str]:
+    def _beyond(self, item: ScopedUnit) -> frozenset[str]:
         """Labels above or below the one that a step compares with: "longer than knee length"."""
         assert item.step is not None and item.than is not None and item.than.term is not None
         levels = self.lexicon.levels(item.step[0])
@@ -103,7 +103,7 @@ class Reader:
             *(levels[max(at) + 1 - kept :] if item.step[1] > 0 else levels[: min(at) + kept])
         )
 
-    def _asserted(self, item: Item) -> Iterable[str]:
+    def _asserted(self, item: ScopedUnit) -> Iterable[str]:
         """Words for lexical search: the label, and the words as written if titles may have them."""
         term = item.unit.term
         if item.denied or item.step or term is None:
@@ -117,7 +117,7 @@ class Reader:
         elif term.labels:
             yield item.unit.written.lower()
 
-    def _changed(self, units: Iterable[Unit], items: Iterable[Item]) -> Iterable[tuple[str, str]]:
+    def _changed(self, units: Iterable[Unit], items: Iterable[ScopedUnit]) -> Iterable[tuple[str, str]]:
         for unit in units:
             said: dict[Token, list[str]] = {}  # of the words of a corrected one
             for token in unit.tokens:
@@ -143,7 +143,7 @@ class Reader:
         return [self.lexicon.stem(token.key) for token in tokens]
 
 
-def _said(unit: Unit, items: Iterable[Item]) -> bool:
+def _said(unit: Unit, items: Iterable[ScopedUnit]) -> bool:
     return any(item.unit.start == unit.start for item in items)
 
 

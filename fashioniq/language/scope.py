@@ -13,7 +13,7 @@ from fashioniq.language.terms import COLOR, Term
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
 
-class Item(NamedTuple):
+class ScopedUnit(NamedTuple):
     """A unit that says something about the product."""
 
     unit: Unit
@@ -28,7 +28,7 @@ class Sentence:
 
     def __init__(self, units: Sequence[Unit], lexicon: Lexicon) -> None:
         self.units, self.lexicon, self.rules = units, lexicon, lexicon.grammar
-        self.items: list[Item] = []
+        self.items: list[ScopedUnit] = []
         self.taken_back: set[str] = set()
         self.like_shown = False
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
@@ -62,7 +62,7 @@ class Sentence:
         """Apply the roles of a unit; whether it is nothing else."""
         roles = unit.roles
         if "denied" in roles:
-            self._add(Item(unit, True, joint=self._joint))
+            self._add(ScopedUnit(unit, True, joint=self._joint))
         elif "restart" in roles:
             self.taken_back.add("*")
         elif "like" in roles:
@@ -181,12 +181,12 @@ class Sentence:
         if unit.step and not inflected(self.units, at):
             family, sign = self._placed(at, unit.step)
             denied = self._denial not in ("", "less")
-            self._add(Item(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
+            self._add(ScopedUnit(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
             return
         direction = self._direction(unit)
         if direction and (self._less or (unit.term is None and self._denial)):
             family, sign = self._placed(at, direction)
-            self._add(Item(unit, step=(family, -sign), joint=self._joint))
+            self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint))
             return
         if unit.term is None:
             if direction is None or not self.lexicon.levels(direction[0]):
@@ -194,9 +194,9 @@ class Sentence:
             unit = unit._replace(term=Term(self.lexicon.half(*direction), direction[0]))
         if self._turns(at, unit):
             self._denial = ""
-        self._add(Item(unit, bool(self._denial) and not self._common(unit), joint=self._joint))
+        self._add(ScopedUnit(unit, bool(self._denial) and not self._common(unit), joint=self._joint))
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: ScopedUnit) -> None:
         self.items.append(item)
         self._joint = ""
         if self._denial and not self._common(item.unit):

@@ -11,7 +11,7 @@ import msgspec
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.trec import Topic, run_lines, write_topics
+from fashioniq.data.trec import TrecTopic, run_lines, write_topics
 from fashioniq.data.words import tokenize
 from fashioniq.files import (
     UserError,
@@ -29,7 +29,7 @@ from fashioniq.files import (
 from fashioniq.learning.rules import SPLITS, LiveSession
 from fashioniq.learning.verdict import Gate, Rule
 from fashioniq.report.learning import write_learning_page
-from fashioniq.store import Export, Store
+from fashioniq.store import ExportRow, Store
 
 MARK = "export.json"  # with the id of the record in the database
 SESSIONS = "sessions.jsonl"
@@ -50,7 +50,7 @@ def begin(store: Store, folder: Path, sessions: Sequence[LiveSession], rule: Rul
     try:
         write_jsonl(folder / SESSIONS, [])
         write_json(folder / MARK, {"id": id})
-        export = Export(
+        export = ExportRow(
             id=id,
             folder=str(folder.resolve()),
             cut_at=max((one.begun for one in sessions), default=store.now()),
@@ -86,14 +86,14 @@ def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession])
 
 def _write_trec(folder: Path, sessions: Sequence[LiveSession]) -> None:
     """Write what was shown for each query id, in order, with the target of the session as the relevant product."""
-    topics: list[Topic] = []
+    topics: list[TrecTopic] = []
     lines: list[str] = []
     for one in sessions:
         said: list[str] = []
         for query, steps in groupby(one.steps, lambda step: step.query_id):
             for step in steps:
                 said.append(f"[{step.item}] {step.text}")
-            topics.append(Topic(query, one.target, " ".join(said)))
+            topics.append(TrecTopic(query, one.target, " ".join(said)))
             lines += run_lines(query, step.shown, range(0, -len(step.shown), -1))
     write_text(folder / "run.trec", "".join(line + "\n" for line in lines))
     write_topics(folder, topics)
@@ -129,7 +129,7 @@ def write_report(folder: Path, gate: Gate) -> None:
     write_learning_page(folder / "report.html", gate)
 
 
-def check_here(export: Export) -> None:
+def check_here(export: ExportRow) -> None:
     """Raise UserError if training data are not in their folder, which may have been moved or replaced."""
     folder, found = Path(export.folder), "none"
     with reading(folder, "folder", "put it back"):
@@ -144,7 +144,7 @@ def check_here(export: Export) -> None:
         )
 
 
-def remove_erased(store: Store, export: Export) -> int:
+def remove_erased(store: Store, export: ExportRow) -> int:
     """Write the files of training data again without erased sessions, and return the number of these sessions.
 
     Raises UserError if the files are not in their folder, or cannot be read or written; it is then to be repeated.

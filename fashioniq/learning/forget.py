@@ -6,7 +6,7 @@ from pathlib import Path
 from fashioniq.config import Forget
 from fashioniq.files import UserError, one_line
 from fashioniq.learning.export import check_here, remove_erased
-from fashioniq.store import Export, Store
+from fashioniq.store import ExportRow, Store
 
 
 def forget(settings: Forget) -> bool:
@@ -51,7 +51,7 @@ def carry_out(store: Store) -> bool:
     return complete
 
 
-def trained_with_erased(store: Store) -> list[tuple[Export, int]]:
+def trained_with_erased(store: Store) -> list[tuple[ExportRow, int]]:
     """Training data whose run was trained with conversations erased since, or started from such a run; and how many."""
     exports, counts = store.exports(), store.count_erased()
     for _ in exports:  # each may have started from the run of another one
@@ -61,7 +61,7 @@ def trained_with_erased(store: Store) -> list[tuple[Export, int]]:
     return [(export, counts[export.id]) for export in exports if export.id in counts]
 
 
-def run_of(export: Export) -> Path:
+def run_of(export: ExportRow) -> Path:
     """Folder of the run that was trained on training data."""
     return Path(export.folder) / "run"
 
@@ -87,7 +87,7 @@ def _drop(store: Store, id: str) -> None:
     store.drop_export(id)
 
 
-def _is_here(export: Export) -> bool:
+def _is_here(export: ExportRow) -> bool:
     try:
         check_here(export)
     except UserError:

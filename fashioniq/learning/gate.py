@@ -16,8 +16,8 @@ import torch
 
 from fashioniq.data.words import tokenize
 from fashioniq.learning.rules import LiveSession
-from fashioniq.learning.verdict import Measured, Verdict
-from fashioniq.loop.live import Live, Step
+from fashioniq.learning.verdict import MeasureComparison, Verdict
+from fashioniq.loop.live import DialogStep, Live
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.significance import bootstrap_interval, per_target, randomisation_p
 
@@ -37,7 +37,7 @@ def replay(system: System, sessions: Sequence[LiveSession]) -> list[list[int]]:
         target_1 = target_1.to(system.gallery.vectors_ND.device)
         ranks.append([])
         for said in session.steps:
-            live = live.after(Step((said.text,), said.item))
+            live = live.after(DialogStep((said.text,), said.item))
             ranks[-1].append(int(system.gallery.rank(live.query, target_1)))
     return ranks
 
@@ -99,9 +99,11 @@ def judge(
     return Verdict(targets=count, rows=rows, reasons=reasons)
 
 
-def _measured(name: str, value_2R: Any, passed: bool) -> Measured:
+def _measured(name: str, value_2R: Any, passed: bool) -> MeasureComparison:
     running, new = value_2R.mean(1).tolist()
-    return Measured(name=name, running=running, new=new, count=value_2R.shape[1], passed=bool(passed))
+    return MeasureComparison(
+        name=name, running=running, new=new, count=value_2R.shape[1], passed=bool(passed)
+    )
 
 
 def _common(training: Sequence[LiveSession]) -> set[str]:

@@ -12,7 +12,7 @@ import msgspec
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import tokenize
 from fashioniq.learning.signals import target_of
-from fashioniq.store import Event, Session, Turn
+from fashioniq.store import EventRow, SessionRow, TurnRow
 from fashioniq.store.scrub import REMOVED
 
 A_DAY = 20  # sessions of one client
@@ -20,7 +20,7 @@ TITLE_WORDS = 4  # consecutive words of the target's title that a text must not 
 SPLITS = ("train", "val", "test")
 _URL = re.compile(r"https?://|www\.", re.IGNORECASE)
 
-Logged = tuple[Session, list[Turn], list[Event]]
+Logged = tuple[SessionRow, list[TurnRow], list[EventRow]]
 
 
 class LiveStep(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Shop:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class LearningSessions:
     """Sessions that may be learnt from, and those of the gate, whose split is test.
 
     `counts` are the numbers of sessions and turns that each rule left out. `clients` are the clients of the
@@ -90,7 +90,7 @@ class Chosen:
         return [one for one in self.sessions if one.split in splits]
 
 
-def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Chosen:
+def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> LearningSessions:
     """Choose sessions of a log, which is ordered by time.
 
     The latest `held_out` of the sessions test only, and the earlier ones never do. `words` is the number of
@@ -139,7 +139,7 @@ def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Ch
         counts["sessions of clients on both sides"] = len(kept) - len(disjoint)
     earlier = [turns for session, turns, _ in log if cut is not None and session.created_at < cut]
     shown = {one["id"] for turns in earlier for turn in turns for one in turn.shown}
-    return Chosen(disjoint, dict(counts), cut, clients, shown)
+    return LearningSessions(disjoint, dict(counts), cut, clients, shown)
 
 
 def client_disjoint(sessions: Iterable[LiveSession], clients: Mapping[str, str]) -> list[LiveSession]:
@@ -167,7 +167,7 @@ def tells(text: str, target: str, title: str) -> bool:
 
 
 def _steps(
-    turns: Sequence[Turn], target: str, shop: Shop, words: int, counts: Counter[str]
+    turns: Sequence[TurnRow], target: str, shop: Shop, words: int, counts: Counter[str]
 ) -> list[LiveStep]:
     """Turns until the answer that showed the target first, in clauses as the service reads them."""
     steps: list[LiveStep] = []
@@ -197,7 +197,7 @@ def _steps(
     return steps
 
 
-def _client(session: Session) -> str:
+def _client(session: SessionRow) -> str:
     return session.client or session.id
 
 

@@ -21,7 +21,7 @@ from fashioniq.learning import export
 from fashioniq.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.learning.gate import judge, replay
 from fashioniq.learning.growth import grow, new_words
-from fashioniq.learning.rules import Chosen, LiveSession, Shop, choose
+from fashioniq.learning.rules import LearningSessions, LiveSession, Shop, choose
 from fashioniq.learning.verdict import Gate, Rule, Verdict
 from fashioniq.metrics.ranking import recall_at
 from fashioniq.prepare.similar import copies, look_of
@@ -100,7 +100,7 @@ def learn(settings: Learn) -> Gate:
                 store.close()
 
 
-def _check_enough(chosen: Chosen, logged: int, stored: int, settings: Learn) -> None:
+def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: Learn) -> None:
     """Raise UserError with one reason if there are too few conversations to train on."""
     if (found := len(chosen.of("train"))) >= NEEDED:
         return
@@ -163,7 +163,7 @@ def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
     return partial(RecordedSessions, {"train": rows(training), "val": rows(val)})
 
 
-def _judged(settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: Chosen) -> Verdict:
+def _judged(settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: LearningSessions) -> Verdict:
     """Verdict of the gate on the test sessions and on simulated dialogs."""
     runs = settings.run, settings.out / "run"
     held_out = chosen.of("test")
@@ -209,11 +209,11 @@ def _activate(store: Store, settings: Learn, category: str) -> None:
         print(f"to go back: curl -X POST http://127.0.0.1:8000/v1/models/{before.id}/activate")
 
 
-def _sizes(chosen: Chosen) -> dict[str, int]:
+def _sizes(chosen: LearningSessions) -> dict[str, int]:
     return {split: len(chosen.of(split)) for split in SPLITS}
 
 
-def _summary(chosen: Chosen, count: int, consents: dict[str, int]) -> str:
+def _summary(chosen: LearningSessions, count: int, consents: dict[str, int]) -> str:
     without = sum(number for consent, number in consents.items() if consent != "training")
     sizes = ", ".join(f"{split} {number:,}" for split, number in _sizes(chosen).items())
     lines = [f"{count:,} conversations may be learnt from ({without:,} without consent): {sizes}"]

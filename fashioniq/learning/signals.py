@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from fashioniq.store import Event
+from fashioniq.store import EventRow
 
 BOUGHT_WITHIN = timedelta(days=7)  # after the turn that led to the purchase
 WEIGHTS = {"this_is_it": 1.0, "purchase": 1.0, "add_to_cart": 0.7}
@@ -18,7 +18,7 @@ class Target(NamedTuple):
     weight: float
 
 
-def target_of(events: Sequence[Event], said_at: Mapping[str, datetime]) -> Target | None:
+def target_of(events: Sequence[EventRow], said_at: Mapping[str, datetime]) -> Target | None:
     """The target by the strongest signal, and of equal ones by the latest; None if there is none.
 
     `said_at` are the times of the turns that were not undone, by query id; events of other turns are ignored.
@@ -29,7 +29,7 @@ def target_of(events: Sequence[Event], said_at: Mapping[str, datetime]) -> Targe
     returned = {one.product_id for one in events if one.action == "return"}
     in_cart = {one.product_id for one in events if one.action == "add_to_cart"}
 
-    def counts(one: Event) -> bool:
+    def counts(one: EventRow) -> bool:
         if one.action == "purchase":
             soon = one.server_at - said_at[one.query_id] <= BOUGHT_WITHIN
             return soon and one.product_id not in returned

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Measured(msgspec.Struct, kw_only=True):
+class MeasureComparison(msgspec.Struct, kw_only=True):
     """A measure of both models over `count` turns.
 
     Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
@@ -25,7 +25,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     """Result of the gate; `reasons` are the conditions that were not met."""
 
     targets: int
-    rows: list[Measured]
+    rows: list[MeasureComparison]
     reasons: list[str]
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from fashioniq.data.conversations import PLACEHOLDER
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
-from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
+from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
 
 VERSION = "1"  # of the prompts; a part of the key of the cache, as it is in the prompts
 ATTEMPTS = 3  # answers that are asked for until one has the form
@@ -37,7 +37,7 @@ Description: """
 _AGAIN = "\n\nAttempt {}: the reply before was not JSON of this form. Reply with the JSON alone."
 
 
-class Completer(Protocol):
+class TokenCounter(Protocol):
     """A language model that counts its tokens."""
 
     tokens: dict[str, int]
@@ -48,7 +48,7 @@ class Completer(Protocol):
 class LanguageModelWriter:
     """Writer that asks a language model, up to ATTEMPTS times until an answer has the form."""
 
-    def __init__(self, name: str, model: Completer) -> None:
+    def __init__(self, name: str, model: TokenCounter) -> None:
         self.name, self._model = name, model
 
     @property
@@ -56,16 +56,16 @@ class LanguageModelWriter:
         """Tokens of all prompts and answers, including cached ones."""
         return self._model.tokens
 
-    def dialogs(self, products: Sequence[Product], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
         """Dialogs; None if no answer is a list of turns of the user and the assistant in alternation."""
         return self._ask([_DIALOG + clean(one.caption, LONGEST) for one in products], 400, _dialog_of)
 
-    def two_rounds(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[TwoRounds | None]:
+    def two_rounds(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[TwoRounds | None]:
         """Two requests and the caption between them; None if no answer has them. `shown` is not used."""
         prompts = [_TWO_ROUNDS + clean(pair.wanted.caption, LONGEST) for pair in pairs]
         return self._ask(prompts, 250, _two_rounds_of)
 
-    def requests(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[str | None]:
+    def requests(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[str | None]:
         """Requests; None if no answer has one."""
         prompts = [
             f"{_REQUEST}{clean(pair.shown.caption, LONGEST)}\nB: {clean(pair.wanted.caption, LONGEST)}"

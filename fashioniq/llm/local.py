@@ -15,7 +15,7 @@ from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
 
 
-class LanguageModel:
+class LocalLanguageModel:
     """Causal language model with greedy decoding; `tokens` counts those of all prompts and answers."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:

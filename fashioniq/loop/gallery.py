@@ -25,7 +25,7 @@ EXACT_MOST = 50_000  # items up to which a part of the gallery is searched exact
 WIDER = 4  # candidates of an index per item, and factor by which a filtered search is widened
 
 
-class Search(Protocol):
+class SearchEngine(Protocol):
     """Search engine that proposes candidates, which the gallery orders by their exact distances."""
 
     def __call__(
@@ -64,7 +64,7 @@ class Gallery:
         items: Items,
         vectors_ND: Tensor | np.memmap,
         search: str = "auto",
-        index: Search | None = None,
+        index: SearchEngine | None = None,
         scorer: Scorer | None = None,
     ) -> None:
         self.items, self.index, self.scorer = items, index, scorer
@@ -138,7 +138,7 @@ class Gallery:
         found.scorer = scorer
         return found
 
-    def with_index(self, index: Search) -> Gallery:
+    def with_index(self, index: SearchEngine) -> Gallery:
         """The same gallery, whose `top` searches in an index."""
         found = copy(self)
         found.index = index
@@ -195,7 +195,7 @@ class Gallery:
         return best_first(cost_BK, item_BK, exclude_BK, k)
 
     def _near_allowed(
-        self, index: Search, query_BD: Tensor, wanted: int, allowed_N: Tensor
+        self, index: SearchEngine, query_BD: Tensor, wanted: int, allowed_N: Tensor
     ) -> tuple[Tensor, Tensor] | None:
         """Candidates from the index among allowed items, unordered, with their costs; None if it has too few."""
         count, wider = candidates(wanted), len(self) / int(allowed_N.sum()) * WIDER
@@ -212,7 +212,7 @@ class Gallery:
 
     def _near(
         self,
-        index: Search,
+        index: SearchEngine,
         query_BD: Tensor,
         bonus_BN: Tensor | None,
         wanted: int,
@@ -235,7 +235,7 @@ class Gallery:
         return (cost_BK, item_BK) if is_enough else self._exact.best(query_BD, None, wanted)
 
     def _near_with_bonus(
-        self, index: Search, query_1D: Tensor, bonus_N: Tensor, wanted: int, allowed_N: Tensor | None
+        self, index: SearchEngine, query_1D: Tensor, bonus_N: Tensor, wanted: int, allowed_N: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Costs and positions 1×K of candidates for one query; they include the `wanted` best items if few can be.
 
@@ -271,7 +271,7 @@ class Gallery:
         found_K = found_K[open_N[found_K] > -float("inf")]
         return self._exact.costs_of_rows(query_1D, bonus_1N, found_K.unsqueeze(0)), found_K.unsqueeze(0)
 
-    def _found(self, index: Search, query_1D: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
+    def _found(self, index: SearchEngine, query_1D: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         """Positions that an index finds for one query, K."""
         wider = 1.0 if allowed_N is None else len(self) / max(1, int(allowed_N.sum())) * WIDER
         item_K = index(query_1D, count, allowed_N, wider)[0]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fashioniq.files import UserError, atomic_write, locked, read_json, refuse_special, typed, write_json
 from fashioniq.loop.exact import faiss
-from fashioniq.loop.gallery import Gallery, Search, candidates
+from fashioniq.loop.gallery import Gallery, SearchEngine, candidates
 
 LEAST_RECALL = 0.95  # share of the nearest items that an index has to find
 NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
@@ -27,7 +27,7 @@ TILE = 2**16  # vectors that are added at a time
 BUILDING = 4 * 3600.0  # seconds for another process that computes or indexes millions of vectors
 
 
-class Manifest(msgspec.Struct, kw_only=True):
+class IndexManifest(msgspec.Struct, kw_only=True):
     """What a stored index was built from, and the SHA-256 of its file."""
 
     index: str
@@ -36,7 +36,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     sha256: str
 
 
-class Tuned(Search, Protocol):
+class Tuned(SearchEngine, Protocol):
     """Search with a speed–recall parameter `knob`, None without one; `value` is one of `values`, in ascending order."""
 
     @property
@@ -141,7 +141,7 @@ def tuned(
     )
 
 
-def _recalls(search: Search, gallery: Gallery, query_QD: Tensor, nearest_QK: Tensor) -> Tensor:
+def _recalls(search: SearchEngine, gallery: Gallery, query_QD: Tensor, nearest_QK: Tensor) -> Tensor:
     """Share of the exact neighbors of each query that are among the candidates of `Gallery.top`, Q."""
     found_QK = search(query_QD, min(len(gallery), candidates(nearest_QK.shape[1])))
     return (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean(1)
@@ -163,7 +163,9 @@ def _stored(gallery: Gallery, factory: str, folder: Path) -> Any:
     with locked(folder, wait=BUILDING):
         if manifest.exists():
             repair = f"remove {folder}"
-            found = typed(read_json(manifest, "the manifest of an index", dict), Manifest, manifest, repair)
+            found = typed(
+                read_json(manifest, "the manifest of an index", dict), IndexManifest, manifest, repair
+            )
             if all(getattr(found, key) == value for key, value in about.items()):
                 if not path.is_file() or _sha256(path) != found.sha256:
                     raise UserError(f"{path} is not the index that was written; {repair}")

@@ -52,7 +52,7 @@ class Having(NamedTuple):
             mask_N[self.item_K] = kept
 
 
-class Labels:
+class ProductLabels:
     """Labels of N products; a product may have none that are known."""
 
     def __init__(self, labels: Iterable[Collection[str] | None]) -> None:

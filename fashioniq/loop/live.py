@@ -23,14 +23,14 @@ LONGEST = 600  # maximum characters of a reply
 AWAY = 0.3  # how far the query moves away from a product that the person does not like, of its place from the mean
 
 
-class Chosen(NamedTuple):
+class ChosenLabel(NamedTuple):
     """A label that the person wants, or does not want, without having said so."""
 
     label: str
     denied: bool = False
 
 
-class Step(NamedTuple):
+class DialogStep(NamedTuple):
     """Step of a dialog as it was recorded: replies to one offer, or what the person chose instead of words.
 
     The offer is a question, or a product or picture, or a question and a product. `says` are replies, or the parts of
@@ -43,11 +43,11 @@ class Step(NamedTuple):
     like: str | None = None
     text: str = ""
     less_like: str | None = None
-    wish: Chosen | None = None
+    wish: ChosenLabel | None = None
     dropped: str | None = None  # key of a wish that no longer holds
 
 
-def wishes_after(system: System, wishes: Wishes, step: Step) -> Wishes:
+def wishes_after(system: System, wishes: Wishes, step: DialogStep) -> Wishes:
     """What holds after a step; the same if the system does not read wishes."""
     wording = system.wording
     if wording is None:
@@ -165,7 +165,7 @@ class Live(Generic[S]):
             alike = request.like_shown and self.system.shows_items and self.offered
             return self.more_like(alike) if alike else self
         about = None if offer.item_B is None else self.system.gallery.items.ids[int(offer.item_B)]
-        wishes = self.query.wishes and [wishes_after(self.system, self.wishes, Step((reply,), about))]
+        wishes = self.query.wishes and [wishes_after(self.system, self.wishes, DialogStep((reply,), about))]
         for part in [reply] if parts is None else parts:
             if self.system.read(part).known:
                 talk = self.system.hear(talk, offer, Message(texts=[part]), wishes)
@@ -187,7 +187,7 @@ class Live(Generic[S]):
         item_1 = None if item is None else self._position(item)
         return replace(self, named=Message(texts=texts, item_B=item_1))
 
-    def after(self, step: Step) -> "Live[S]":
+    def after(self, step: DialogStep) -> "Live[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
         live = self
         if step.like is not None:
@@ -203,7 +203,7 @@ class Live(Generic[S]):
             live = live.about(step.about, step.question).say(text)
         return live
 
-    def replay(self, steps: Sequence[Step]) -> "Live[S]":
+    def replay(self, steps: Sequence[DialogStep]) -> "Live[S]":
         """Return the dialog after these steps."""
         return reduce(Live.after, steps, self)
 

@@ -22,7 +22,7 @@ from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
-from fashioniq.loop.labels import Having, Labels
+from fashioniq.loop.labels import Having, ProductLabels
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
@@ -45,7 +45,7 @@ class Seen(Protocol):
         ...
 
 
-class Score(NamedTuple):
+class BonusParts(NamedTuple):
     """Parts of the bonus of a product: of its words, and of each wish with how far the product has what it names."""
 
     lexical: float
@@ -83,7 +83,7 @@ class Wording:
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
         self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
-        self._labels, self._seen, self._said = Labels(labels), seen, frozenset(said)
+        self._labels, self._seen, self._said = ProductLabels(labels), seen, frozenset(said)
         self._size = len(self._labels)
         self._some_unknown = bool(self._said) or bool(self._labels.unknown_N.any())
         self._kinds = _kinds(self.labels)
@@ -202,7 +202,7 @@ class Wording:
         """Whether a product meets all wishes for labels, and nothing that is denied."""
         return all(condition.met(item) for condition in self._conditions(wishes.held))
 
-    def score_of(self, wishes: Wishes, item: int) -> Score:
+    def score_of(self, wishes: Wishes, item: int) -> BonusParts:
         """What the bonus of a product consists of."""
         of_wishes = []
         for wish in wishes.held:
@@ -214,7 +214,7 @@ class Wording:
                 )
                 of_wishes.append((wish, met[0], part))
         lexical = sum(share * self._documents.score(words, item) for words, share in self._asserted(wishes))
-        return Score(self.weights.lexical * lexical, of_wishes)
+        return BonusParts(self.weights.lexical * lexical, of_wishes)
 
     def _conditions(self, held: Iterable[Wish]) -> Iterator[_Condition]:
         """What wishes name, and the wrong side of a step, which counts as denied. Free words that are wanted count in

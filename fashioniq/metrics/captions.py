@@ -18,7 +18,7 @@ Score = float | str  # a string is the reason why the metric was not computed
 
 
 @dataclass(frozen=True)
-class Scores:
+class CaptionScores:
     """Scores of one system: corpus scores, and scores of each caption for the metrics that have them."""
 
     corpus: dict[str, Score]
@@ -37,7 +37,7 @@ def caption_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]
     return {**scores.corpus, "tokeniser": scores.tokeniser}
 
 
-def score_systems(systems: Sequence[System]) -> list[Scores]:
+def score_systems(systems: Sequence[System]) -> list[CaptionScores]:
     """Score several systems, starting each Java program once. Raises ValueError like `caption_scores`."""
     for hypotheses, references in systems:
         if not hypotheses or len(hypotheses) != len(references):
@@ -53,7 +53,9 @@ def score_systems(systems: Sequence[System]) -> list[Scores]:
     for number, (hypotheses, references) in enumerate(systems):
         corpus, each = _in_python(hypotheses, references)
         scores.append(
-            Scores(corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser)
+            CaptionScores(
+                corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser
+            )
         )
     return scores
 

@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from fashioniq.data.statements import Labels, Truth
+from fashioniq.data.statements import Labels, StatementCheck
 from fashioniq.data.words import tokenize
 
 
 def truthfulness(
     captions: Sequence[str], targets: Sequence[Labels], candidates: Sequence[Labels]
 ) -> dict[str, float | None]:
-    """Share of the stated attributes that hold by the labels (see `Truth`), and how many a caption states.
+    """Share of the stated attributes that hold by the labels (see `StatementCheck`), and how many a caption states.
 
     The share is None if nothing is stated.
     """
-    truth = Truth([*targets, *candidates])
+    truth = StatementCheck([*targets, *candidates])
     false = stated = 0
     for n, caption in enumerate(captions):
         false += truth.false(caption, n, len(targets) + n)

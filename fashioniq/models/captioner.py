@@ -11,7 +11,7 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.layers import Decoder, DecoderState, Encoder, small_embedding
+from fashioniq.models.layers import Decoder, DecoderState, TransformerLayers, small_embedding
 
 
 class Captioner(BaseCaptioner):
@@ -30,7 +30,7 @@ class Captioner(BaseCaptioner):
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.place = small_embedding(max_words + 1, width)
         self.drop = nn.Dropout(config.dropout)
-        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, config.dropout)
+        self.encoder = TransformerLayers(width, config.heads, config.hidden, config.layers, config.dropout)
         self.decoder = Decoder(width, config.heads, config.hidden, config.layers, config.dropout)
         self.out = nn.Linear(width, vocabulary)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fashioniq.data.conversations import Picture, Text, Turn
+from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import END, PAD, START, Vocabulary
 
 VISION = -1  # id of the positions of <CLS> and q1 … qN, whose vectors come from the picture
@@ -101,7 +101,7 @@ class ChatTokens:
         self._learned = [True, True, *[False] * image_tokens, True]
 
     def conversation(
-        self, turns: Sequence[Turn], positions: Mapping[str, int], answer: str | None = None
+        self, turns: Sequence[ConversationTurn], positions: Mapping[str, int], answer: str | None = None
     ) -> Tokenized:
         """A conversation after which the assistant speaks, or shows the item `answer`.
 
@@ -111,7 +111,7 @@ class ChatTokens:
         # room for the answer, also where it is not there, so that training and search leave out the same turns
         room = self.limit - len(self.tokens.start) - len(tail[0].ids) - len(self._block) - 1
         if answer is not None:
-            tail += [self._said([Picture(answer)], positions, True), self._end()]
+            tail += [self._said([TurnPicture(answer)], positions, True), self._end()]
         kept: list[Tokenized] = []
         for turn in reversed(turns):
             part = self._turn(turn, positions)
@@ -145,23 +145,23 @@ class ChatTokens:
         images = [item for one in sequences for item in one.images]
         return TokenBatch(ids_BL, learned_BL, there_BL, torch.tensor(images, dtype=torch.long))
 
-    def _turn(self, turn: Turn, positions: Mapping[str, int]) -> Tokenized:
+    def _turn(self, turn: ConversationTurn, positions: Mapping[str, int]) -> Tokenized:
         spoken = turn.role == "assistant"
         said = self._said(turn.content, positions, spoken)
         return _joined(_given(self.tokens.encode(ROLES[turn.role])), said, *([self._end()] if spoken else []))
 
     def _said(
-        self, content: Sequence[Text | Picture], positions: Mapping[str, int], learned: bool
+        self, content: Sequence[Text | TurnPicture], positions: Mapping[str, int], learned: bool
     ) -> Tokenized:
         ids: list[int] = []
         marks: list[bool] = []
         for part in content:
-            if isinstance(part, Picture):
+            if isinstance(part, TurnPicture):
                 ids, marks = ids + self._block, marks + self._learned
             else:
                 words = self.tokens.encode(part.text)[: self.limit // 4]
                 ids, marks = ids + words, marks + [True] * len(words)
-        images = [positions[part.id] for part in content if isinstance(part, Picture)]
+        images = [positions[part.id] for part in content if isinstance(part, TurnPicture)]
         return Tokenized(ids, [learned and mark for mark in marks], images)
 
     def _end(self) -> Tokenized:

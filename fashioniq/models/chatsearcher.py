@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.configs import ChatSearcherConfig
-from fashioniq.models.layers import Attention, Encoder, FeedForward, small_embedding
+from fashioniq.models.layers import Attention, FeedForward, TransformerLayers, small_embedding
 
 PERCEIVER = 768  # largest width of the perceiver, that of BLIP-2's
 TEMPERATURE, LOWEST, HIGHEST = 0.07, 0.01, 1.0  # of the image loss at the start, and its bounds
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "target_modules": "all-linear"}
 
 
-class LanguageModel(nn.Module):
+class CausalLanguageModel(nn.Module):
     """Base class of causal language models on vectors: `ids` tokens of `width` numbers."""
 
     ids: int
@@ -48,7 +48,7 @@ class LanguageModel(nn.Module):
         raise NotImplementedError
 
 
-class SmallDecoder(LanguageModel):
+class SmallDecoder(CausalLanguageModel):
     """Pre-norm decoder, trained from scratch. The vectors of the words are also those of the output."""
 
     def __init__(self, config: ChatSearcherConfig, ids: int) -> None:
@@ -57,7 +57,9 @@ class SmallDecoder(LanguageModel):
         self.word = small_embedding(ids, config.width)
         self.place = small_embedding(config.max_tokens, config.width)
         self.drop = nn.Dropout(config.dropout)
-        self.encoder = Encoder(config.width, config.heads, config.hidden, config.layers, config.dropout)
+        self.encoder = TransformerLayers(
+            config.width, config.heads, config.hidden, config.layers, config.dropout
+        )
 
     def embed(self, ids_BL: Tensor) -> Tensor:
         return self.word(ids_BL)
@@ -77,7 +79,7 @@ class SmallDecoder(LanguageModel):
         return self.width**-0.5
 
 
-class PretrainedDecoder(LanguageModel):
+class PretrainedDecoder(CausalLanguageModel):
     """Causal language model of `transformers`, such as LLaMA or Qwen."""
 
     def __init__(self, model: Any) -> None:
@@ -134,7 +136,7 @@ class Perceiver(nn.Module):
         return self.norm(x_RND + self.feed_forward(self.norm_hidden(x_RND)))
 
 
-class Pictures(NamedTuple):
+class FrozenPictures(NamedTuple):
     """Frozen features of R pictures: one vector each, R×F, and token features, R×T×F."""
 
     vector_RF: Tensor
@@ -154,7 +156,7 @@ class ChatSearcher(nn.Module):
         self,
         config: ChatSearcherConfig,
         *,
-        language_model: LanguageModel,
+        language_model: CausalLanguageModel,
         features: int,
         token_features: int | None = None,
     ) -> None:
@@ -185,12 +187,12 @@ class ChatSearcher(nn.Module):
         self.spread_F.copy_(vector_NF.std(0).clamp(min=1e-6))
 
     def forward(
-        self, ids_BL: Tensor, there_BL: Tensor, pictures: Pictures, cache: Any = None
+        self, ids_BL: Tensor, there_BL: Tensor, pictures: FrozenPictures, cache: Any = None
     ) -> tuple[Tensor, Any]:
         """Hidden states B×L×D of sequences of ChatTokens, and the cache; `pictures` are those of all sequences."""
         return self.language_model(self.embed(ids_BL, pictures), there_BL, cache)
 
-    def embed(self, ids_BL: Tensor, pictures: Pictures) -> Tensor:
+    def embed(self, ids_BL: Tensor, pictures: FrozenPictures) -> Tensor:
         """Input vectors B×L×D: of words, of [IMG] and [/IMG], and of pictures at the positions of VISION."""
         words = self.language_model.ids
         x_BLD = self.language_model.embed(ids_BL.clamp(0, words - 1))
@@ -224,7 +226,7 @@ class ChatSearcher(nn.Module):
         return self.log_temperature.exp()
 
     @torch.no_grad()
-    def search(self, batch: TokenBatch, pictures: Pictures) -> tuple[Tensor, Tensor]:
+    def search(self, batch: TokenBatch, pictures: FrozenPictures) -> tuple[Tensor, Tensor]:
         """Queries B×S of sequences that end with [IMG], and whether it is the likeliest token there, B."""
         hidden_BLD, _ = self(batch.ids_BL, batch.there_BL, pictures)
         row_B, last_B = torch.arange(len(hidden_BLD), device=hidden_BLD.device), batch.there_BL.sum(1) - 1
@@ -233,7 +235,13 @@ class ChatSearcher(nn.Module):
 
     @torch.no_grad()
     def continued(
-        self, tokens: ChatTokens, asked: Tokenized, pictures: Pictures, most: int, *, cached: bool = True
+        self,
+        tokens: ChatTokens,
+        asked: Tokenized,
+        pictures: FrozenPictures,
+        most: int,
+        *,
+        cached: bool = True,
     ) -> tuple[list[int], Tensor | None]:
         """Ids of the answer to one conversation, greedily, up to the end token, [IMG] or `most` tokens.
 
@@ -245,7 +253,7 @@ class ChatSearcher(nn.Module):
         ids_1L = torch.tensor([asked.ids], device=device)
         there_1L, cache = torch.ones_like(ids_1L, dtype=torch.bool), None
         answer: list[int] = []
-        new_1L, none = ids_1L, Pictures(pictures.vector_RF[:0], pictures.tokens_RTF[:0])
+        new_1L, none = ids_1L, FrozenPictures(pictures.vector_RF[:0], pictures.tokens_RTF[:0])
         while True:
             given = new_1L if cached else ids_1L
             shown = pictures if cache is None else none

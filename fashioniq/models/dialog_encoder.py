@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import PAD, Vocabulary, tokenize
 from fashioniq.models.configs import DialogEncoderConfig
-from fashioniq.models.layers import Encoder, small_embedding
+from fashioniq.models.layers import TransformerLayers, small_embedding
 
 TEXTS = 128  # texts per batch
 
@@ -105,7 +105,7 @@ class DialogEncoder(TextTower):
         # first token, since a text may be empty
         self.special = nn.Parameter(torch.randn(width) * width**-0.5)
         self.drop = nn.Dropout(config.dropout)
-        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, config.dropout)
+        self.encoder = TransformerLayers(width, config.heads, config.hidden, config.layers, config.dropout)
         self.query = nn.Linear(width, width)
 
     def lengths(self, texts: Sequence[str]) -> list[int]:

@@ -82,7 +82,7 @@ class EncoderLayer(nn.Module):
         return x_BLD + self.drop(self.feed_forward(self.norm_feed_forward(x_BLD))), key_value_BLE
 
 
-class Encoder(nn.Module):
+class TransformerLayers(nn.Module):
     """Stack of encoder layers with a final layer norm."""
 
     def __init__(self, width: int, heads: int, hidden: int, layers: int, dropout: float) -> None:

@@ -19,10 +19,10 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import ComposerConfig, RetrieverConfig
-from fashioniq.models.layers import Encoder
+from fashioniq.models.layers import TransformerLayers
 
 
-class State(NamedTuple):
+class HistoryState(NamedTuple):
     """Dialog history: the token mask, the number of turns, and the tokens (both-ways attention) or their
     encoding.
 
@@ -117,7 +117,7 @@ class DialogRetriever(BaseRetriever):
         self.special = nn.Parameter(torch.randn(width))
         self.place = nn.Embedding(1 + max_words + 2, width)  # special, words, attributes, image
         self.turn = nn.Embedding(max_turns, width)
-        self.encoder = Encoder(width, config.heads, config.hidden, config.layers, dropout=0.0)
+        self.encoder = TransformerLayers(width, config.heads, config.hidden, config.layers, dropout=0.0)
         self.query = nn.Linear(width, width)
         # Queries start short, so they are about equally far from every image and the loss starts near chance.
         nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)
@@ -133,16 +133,16 @@ class DialogRetriever(BaseRetriever):
         length = vectors_VD.square().mean().sqrt().clamp_min(1e-6)
         nn.init.normal_(linear.weight, std=float(1 / (length * vectors_VD.shape[1] ** 0.5)))
 
-    def start(self, batch: int) -> State:
+    def start(self, batch: int) -> HistoryState:
         """Return the state of `batch` dialogs without history."""
         device = self.special.device
-        return State(
+        return HistoryState(
             torch.empty(batch, 0, dtype=torch.bool, device=device),
             0,
             torch.empty(batch, 0, self.width, device=device),
         )
 
-    def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
+    def step(self, state: HistoryState, turn: Turn) -> tuple[Tensor, HistoryState]:
         """Return the query after one more turn, B×D, and the new state.
 
         Turns after the last one of the training share its turn embedding.

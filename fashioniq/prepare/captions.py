@@ -21,7 +21,7 @@ _NEAREST = 10  # nearest titles that are searched for a reference with other lab
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabeledProduct:
     """What captions are generated from: the id, the title and the labels of a product."""
 
     id: str
@@ -29,7 +29,7 @@ class Labelled:
     labels: list[list[str]]
 
 
-def captioned_pairs(splits: Mapping[str, Sequence[Labelled]], seed: int, speech: Language) -> Rows:
+def captioned_pairs(splits: Mapping[str, Sequence[LabeledProduct]], seed: int, speech: Language) -> Rows:
     """A pair with each product as target, and two captions; pairs without a difference are left out.
 
     Test pairs have no target, as in the release.
@@ -56,7 +56,7 @@ def renew_captions(catalog: Catalog, labels: Mapping[str, Mapping[str, list[list
     """
     splits = {
         split: [
-            Labelled(name, catalog.titles.get(name, ""), labels[split].get(name, [[]] * 6))
+            LabeledProduct(name, catalog.titles.get(name, ""), labels[split].get(name, [[]] * 6))
             for name in catalog.ids(split)
         ]
         for split in SPLITS
@@ -84,7 +84,7 @@ def origin_of(categories: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _captioned(
-    target: Labelled, reference: Labelled, split: str, seed: int, speech: Language
+    target: LabeledProduct, reference: LabeledProduct, split: str, seed: int, speech: Language
 ) -> dict[str, Any]:
     own = number_of(json.dumps([seed, reference.id, target.id]))
     captions = describe_difference(reference.labels, target.labels, own, speech)
@@ -94,7 +94,7 @@ def _captioned(
     return {**names, "captions": list(captions)}
 
 
-def _references(products: Sequence[Labelled], speech: Language) -> list[Labelled]:
+def _references(products: Sequence[LabeledProduct], speech: Language) -> list[LabeledProduct]:
     """Reference of each product: by TF-IDF, the nearest title with different labels.
 
     If no title shares a word, the next products in the split are searched. If no labels differ, it is the

@@ -5,9 +5,9 @@ from pathlib import Path
 from fashioniq.data.conversations import (
     CONVERSATION_SPLITS,
     SUBTASKS,
+    ConversationItem,
+    ConversationSample,
     ConversationSplit,
-    Item,
-    Sample,
     Subtask,
     fault_of_gallery,
     fault_of_sample,
@@ -16,7 +16,7 @@ from fashioniq.data.conversations import (
     samples_file,
 )
 from fashioniq.files import UserError, read_json
-from fashioniq.prepare.conversation_files import REVIEW, Verdict
+from fashioniq.prepare.conversation_files import REVIEW, ReviewLine
 
 
 def is_conversations(folder: Path) -> bool:
@@ -42,9 +42,9 @@ class _Checked:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.mistakes = folder, list[str]()
-        self.items: dict[str, Item] = {}
+        self.items: dict[str, ConversationItem] = {}
         self.places: dict[str, str] = {}  # file and line of each sample
-        for number, item in lines_of(folder / "items.jsonl", Item, "an item"):
+        for number, item in lines_of(folder / "items.jsonl", ConversationItem, "an item"):
             if isinstance(item, str):
                 self._found("items.jsonl", number, item)
             elif item.id in self.items:
@@ -58,7 +58,7 @@ class _Checked:
         """Check the samples and the gallery of a sub-task and split."""
         path, targets = samples_file(self.folder, subtask, split), dict[str, str]()
         try:
-            for number, sample in lines_of(path, Sample, "a sample"):
+            for number, sample in lines_of(path, ConversationSample, "a sample"):
                 if isinstance(sample, str):
                     self._found(path.name, number, sample)
                     continue
@@ -94,7 +94,7 @@ class _Checked:
     def review(self) -> None:
         """Check that the verdicts, if there are any, are about samples of the folder."""
         if (self.folder / REVIEW).exists():
-            for number, verdict in lines_of(self.folder / REVIEW, Verdict, "a verdict"):
+            for number, verdict in lines_of(self.folder / REVIEW, ReviewLine, "a verdict"):
                 if isinstance(verdict, str):
                     self._found(REVIEW, number, verdict)
                 elif verdict.sample not in self.places and not verdict.failed:

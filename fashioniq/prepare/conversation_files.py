@@ -13,9 +13,9 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.conversations import (
     CONVERSATION_SPLITS,
     SUBTASKS,
+    ConversationItem,
+    ConversationSample,
     ConversationSplit,
-    Item,
-    Sample,
     Subtask,
     read_lines,
     write_gallery,
@@ -23,15 +23,15 @@ from fashioniq.data.conversations import (
     write_samples,
 )
 from fashioniq.data.languages import language
-from fashioniq.data.writers import Product
+from fashioniq.data.writers import DescribedProduct
 from fashioniq.files import UserError, checksum, write_jsonl
 
 REVIEW = "review.jsonl"
 REVIEWED = 100  # test samples for review by people
-Samples = Mapping[tuple[Subtask, ConversationSplit], Sequence[Sample]]
+Samples = Mapping[tuple[Subtask, ConversationSplit], Sequence[ConversationSample]]
 
 
-class Verdict(msgspec.Struct):
+class ReviewLine(msgspec.Struct):
     """Line of review.jsonl: whether the pictures are clear and harmless, and the words fit them; None is open."""
 
     sample: str
@@ -59,8 +59,8 @@ class Stock:
     """
 
     out: Path
-    products: dict[tuple[str, ConversationSplit], list[Product]] = field(default_factory=dict)
-    items: dict[str, Item] = field(default_factory=dict)
+    products: dict[tuple[str, ConversationSplit], list[DescribedProduct]] = field(default_factory=dict)
+    items: dict[str, ConversationItem] = field(default_factory=dict)
     copies: int = 0
     _pictures: set[str] = field(default_factory=set)
 
@@ -90,7 +90,7 @@ class Stock:
             self._pictures |= {picture} if path else set()
             split: ConversationSplit = "train" if name in train else "test"
             caption = caption_of(title, labels)
-            self.items[name] = Item(
+            self.items[name] = ConversationItem(
                 name,
                 picture_from(self.out, path),
                 caption,
@@ -98,7 +98,9 @@ class Stock:
                 split=split,
                 category=catalog.category,
             )
-            self.products.setdefault((catalog.category, split), []).append(Product(name, caption, labels))
+            self.products.setdefault((catalog.category, split), []).append(
+                DescribedProduct(name, caption, labels)
+            )
         if not usable:
             raise UserError(
                 f"expected labels or titles of {catalog.category} with attribute words, found none in "
@@ -125,17 +127,17 @@ def caption_of(title: str, labels: Sequence[Sequence[str]]) -> str:
     return "; ".join(filter(None, (title, ", ".join(words))))
 
 
-def read_review(folder: Path) -> list[Verdict]:
+def read_review(folder: Path) -> list[ReviewLine]:
     """Lines of review.jsonl, none without the file. Raises UserError for a malformed line."""
     path = folder / REVIEW
-    return [verdict for _, verdict in read_lines(path, Verdict, "a verdict")] if path.exists() else []
+    return [verdict for _, verdict in read_lines(path, ReviewLine, "a verdict")] if path.exists() else []
 
 
 def write_folder(
     folder: Path,
-    items: Mapping[str, Item],
+    items: Mapping[str, ConversationItem],
     samples: Samples,
-    review: list[Verdict],
+    review: list[ReviewLine],
     *,
     whole: bool = False,
 ) -> None:
@@ -155,11 +157,11 @@ def write_folder(
     write_jsonl(folder / REVIEW, review)
 
 
-def review_of(samples: Samples, earlier: Sequence[Verdict], seed: int) -> list[Verdict]:
+def review_of(samples: Samples, earlier: Sequence[ReviewLine], seed: int) -> list[ReviewLine]:
     """Verdicts of people, and open lines of test samples drawn with the seed, `REVIEWED` in all."""
     given = [verdict for verdict in earlier if not verdict.is_open]
     known = {verdict.sample for verdict in given}
     ids = [sample.id for subtask in SUBTASKS for sample in samples[subtask, "test"] if sample.id not in known]
     random.Random(seed).shuffle(ids)
     passed = sum(not verdict.failed for verdict in given)
-    return given + [Verdict(name) for name in sorted(ids[: max(0, REVIEWED - passed)])]
+    return given + [ReviewLine(name) for name in sorted(ids[: max(0, REVIEWED - passed)])]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fashioniq.data.conversations import Item
+from fashioniq.data.conversations import ConversationItem
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.options import flag
 from fashioniq.prepare.conversation_files import Samples
@@ -63,7 +63,7 @@ class Summary(msgspec.Struct):
         return tables
 
 
-def fingerprint(items: Iterable[Item], vectors: Iterable[np.ndarray]) -> str:
+def fingerprint(items: Iterable[ConversationItem], vectors: Iterable[np.ndarray]) -> str:
     """Hash of the items and their vectors: 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for item in items:

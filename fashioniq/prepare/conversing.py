@@ -24,17 +24,17 @@ import msgspec
 import numpy as np
 
 from fashioniq.data.conversations import (
+    ConversationSample,
     ConversationSplit,
+    ConversationTurn,
     Kind,
-    Picture,
-    Sample,
-    Source,
+    SampleOrigin,
     Subtask,
     Text,
-    Turn,
+    TurnPicture,
 )
 from fashioniq.data.words import tokenize
-from fashioniq.data.writers import Pair, Product, Writer
+from fashioniq.data.writers import DescribedProduct, FeedbackPair, Writer
 from fashioniq.files import UserError, read_json, typed, write_json
 
 Line = Literal["merged", "mdc_t"]
@@ -62,7 +62,7 @@ class Pool:
     """
 
     def __init__(
-        self, products: Sequence[Product], vectors_ND: np.ndarray, embed: Embed | None = None
+        self, products: Sequence[DescribedProduct], vectors_ND: np.ndarray, embed: Embed | None = None
     ) -> None:
         self.products = list(products)
         self._place_of = {product.id: place for place, product in enumerate(self.products)}
@@ -74,7 +74,7 @@ class Pool:
         )
         self._least, self._most = self._thresholds()
 
-    def neighbors(self, name: str, dropped: Counter[str]) -> list[tuple[Product, float, int]]:
+    def neighbors(self, name: str, dropped: Counter[str]) -> list[tuple[DescribedProduct, float, int]]:
         """Nearest pictures that are neither copies nor too different, with cosine and rank from 1."""
         place = self._place_of[name]
         cos_N = self._vectors_ND @ self._vectors_ND[place]
@@ -89,7 +89,7 @@ class Pool:
                 found.append((self.products[other], round(float(cos_N[other]), 4), rank))
         return found
 
-    def nearest(self, text: str, name: str) -> tuple[Product, float, float]:
+    def nearest(self, text: str, name: str) -> tuple[DescribedProduct, float, float]:
         """The product nearest to a text besides `name`, its cosine, and the share of products above `name`."""
         cos_N = self._cosines(text)
         place = self._place_of[name]
@@ -127,10 +127,10 @@ class Attempt(msgspec.Struct):
     """Samples of one conversation."""
 
     number: int
-    samples: list[Sample]
+    samples: list[ConversationSample]
 
 
-class Part(msgspec.Struct):
+class ConversationBatch(msgspec.Struct):
     """Conversations of a batch of attempts, and how many were dropped by each filter."""
 
     made: list[Attempt]
@@ -149,7 +149,7 @@ class Pipeline:
 
     def conversations(
         self, split: ConversationSplit, line: Line, wanted: int, parts: Path, report: "Report"
-    ) -> Iterator[list[Sample]]:
+    ) -> Iterator[list[ConversationSample]]:
         """Yield the samples of `wanted` conversations; finished batches are read from the folder `parts`.
 
         Raises UserError if too few attempts pass the filters.
@@ -172,14 +172,16 @@ class Pipeline:
                     yield attempt.samples
             start += self.batch_size
 
-    def _part(self, batch: "_Batch", path: Path) -> Part:
+    def _part(self, batch: "_Batch", path: Path) -> ConversationBatch:
         if not path.exists():
             before = Counter(self.writer.tokens)
             made = self._merged(batch) if batch.line == "merged" else self._two_rounds(batch)
             spent = Counter(self.writer.tokens) - before
-            part = Part(made, dict(batch.dropped), dict(spent))
+            part = ConversationBatch(made, dict(batch.dropped), dict(spent))
             write_json(path, msgspec.to_builtins(part), indent=None)
-        return typed(read_json(path, "a batch of conversations", dict), Part, path, "remove the file")
+        return typed(
+            read_json(path, "a batch of conversations", dict), ConversationBatch, path, "remove the file"
+        )
 
     def _merged(self, batch: "_Batch") -> list[Attempt]:
         written = self.writer.dialogs(
@@ -201,7 +203,10 @@ class Pipeline:
                 batch.dropped["dialogs without a usable neighbor"] += 1
                 del waiting[number]
             tried = {number: found.pop() for number, (*_, found) in waiting.items()}
-            pairs = [Pair(waiting[number][0], tried[number][0], waiting[number][1].said) for number in tried]
+            pairs = [
+                FeedbackPair(waiting[number][0], tried[number][0], waiting[number][1].said)
+                for number in tried
+            ]
             requests = self.writer.requests(pairs, batch.seeds(tried, "request"))
             for (number, (_, cos, rank)), pair, request in zip(tried.items(), pairs, requests, strict=True):
                 if request is None:
@@ -214,7 +219,7 @@ class Pipeline:
 
     def _two_rounds(self, batch: "_Batch") -> list[Attempt]:
         pairs = [
-            Pair(random.Random(batch.seed(number, "partner")).choice(pool.products), target)
+            FeedbackPair(random.Random(batch.seed(number, "partner")).choice(pool.products), target)
             for number, (pool, target) in batch.chosen.items()
         ]
         written = self.writer.two_rounds(pairs, batch.seeds(batch.chosen, "two rounds"))
@@ -227,7 +232,7 @@ class Pipeline:
             if above < SAME_ANSWER:
                 batch.dropped["reference texts that find the target"] += 1
             else:
-                passed[number] = (Pair(found, target, rounds.said), rounds, cos)
+                passed[number] = (FeedbackPair(found, target, rounds.said), rounds, cos)
         missing = {number: pair for number, (pair, rounds, _) in passed.items() if not rounds.second}
         requests = self.writer.requests(list(missing.values()), batch.seeds(missing, "request"))
         second_of = dict(zip(missing, requests, strict=True))
@@ -249,7 +254,7 @@ class _Batch:
     pipeline: Pipeline
     split: ConversationSplit
     line: Line
-    chosen: dict[int, tuple[Pool, Product]]
+    chosen: dict[int, tuple[Pool, DescribedProduct]]
     dropped: Counter[str] = field(default_factory=Counter)
 
     def seed(self, number: int, what: str) -> str:
@@ -258,8 +263,10 @@ class _Batch:
     def seeds(self, numbers: Iterable[int], what: str) -> list[str]:
         return [self.seed(number, what) for number in numbers]
 
-    def source(self, first: Product, second: str, cos: float | None, rank: int | None) -> Source:
-        return Source(
+    def source(
+        self, first: DescribedProduct, second: str, cos: float | None, rank: int | None
+    ) -> SampleOrigin:
+        return SampleOrigin(
             self.pipeline.writer.name,
             T1=first.caption,
             T2=second,
@@ -268,7 +275,7 @@ class _Batch:
             seed=self.pipeline.seed,
         )
 
-    def fault(self, kind: Kind, text: str, target: Product) -> bool:
+    def fault(self, kind: Kind, text: str, target: DescribedProduct) -> bool:
         """Whether a filter drops a text, which is counted."""
         least, most = WORDS[kind]
         count, words = len(text.split()), tokenize(text)
@@ -283,7 +290,7 @@ class _Batch:
             self.dropped[f"{kind}: {reason}"] += 1
         return bool(broken)
 
-    def answers(self, pool: Pool, text: str, target: Product) -> bool:
+    def answers(self, pool: Pool, text: str, target: DescribedProduct) -> bool:
         """Whether the target is near enough to a text; it is counted if not."""
         near = pool.nearest(text, target.id)[2] <= GATE
         self.dropped["text: too far from the target"] += not near
@@ -295,11 +302,11 @@ class _Batch:
         kind: Kind,
         number: int,
         *,
-        turns: Sequence[Turn],
-        target: Product,
-        source: Source,
-    ) -> Sample:
-        return Sample(
+        turns: Sequence[ConversationTurn],
+        target: DescribedProduct,
+        source: SampleOrigin,
+    ) -> ConversationSample:
+        return ConversationSample(
             id=f"{subtask}-{kind}-{self.split}-{number:06}",
             subtask=subtask,
             kind=kind,
@@ -311,13 +318,17 @@ class _Batch:
 
 
 def _merged_attempt(
-    batch: _Batch, number: int, pair: Pair, texts: tuple[Sequence[str], str], source: Source
+    batch: _Batch, number: int, pair: FeedbackPair, texts: tuple[Sequence[str], str], source: SampleOrigin
 ) -> Attempt:
     (dialog_texts, request), start = texts, pair.shown
     turns = [
-        Turn("assistant" if place % 2 else "user", (Text(text),)) for place, text in enumerate(dialog_texts)
+        ConversationTurn("assistant" if place % 2 else "user", (Text(text),))
+        for place, text in enumerate(dialog_texts)
     ]
-    asked = [Turn("assistant", (Picture(start.id),)), Turn("user", (Text(request),))]
+    asked = [
+        ConversationTurn("assistant", (TurnPicture(start.id),)),
+        ConversationTurn("user", (Text(request),)),
+    ]
     alone = msgspec.structs.replace(source, T2="", cos=None, rank=None)
     dialog = batch.sample("t", "text", number, turns=turns, target=start, source=alone)
     merged = batch.sample("m", "merged", number, turns=turns + asked, target=pair.wanted, source=source)
@@ -326,16 +337,16 @@ def _merged_attempt(
 
 
 def _two_rounds_attempt(
-    batch: _Batch, number: int, pair: Pair, texts: tuple[str, str], source: Source
+    batch: _Batch, number: int, pair: FeedbackPair, texts: tuple[str, str], source: SampleOrigin
 ) -> Attempt:
-    first, second = (Turn("user", (Text(text),)) for text in texts)
-    turns = [first, Turn("assistant", (Picture(pair.shown.id),)), second]
+    first, second = (ConversationTurn("user", (Text(text),)) for text in texts)
+    turns = [first, ConversationTurn("assistant", (TurnPicture(pair.shown.id),)), second]
     whole = batch.sample("m", "mdc_t", number, turns=turns, target=pair.wanted, source=source)
     last = batch.sample("i", "mdc_t", number, turns=whole.last_round, target=pair.wanted, source=source)
     return Attempt(number, [_joined(last, whole), whole])
 
 
-def _joined(sample: Sample, *parts: Sample) -> Sample:
+def _joined(sample: ConversationSample, *parts: ConversationSample) -> ConversationSample:
     source = msgspec.structs.replace(sample.source, joined=tuple(part.id for part in parts))
     return msgspec.structs.replace(sample, source=source)
 
@@ -351,7 +362,7 @@ class Report:
         self.tokens: Counter[str] = Counter()
         self._failed, self._seen = failed, set[bytes]()
 
-    def add(self, split: str, line: str, attempts: int, part: Part) -> None:
+    def add(self, split: str, line: str, attempts: int, part: ConversationBatch) -> None:
         """Count a batch."""
         counts = self._of(split, line)
         counts["attempts"] += attempts

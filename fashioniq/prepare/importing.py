@@ -26,8 +26,8 @@ from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.listings import Listing, listings_of_pictures, listings_of_table, select_rows
-from fashioniq.prepare.picking import Pictures, first_readable
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.picking import PictureFolder, first_readable
+from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.staging import move_in, staged
 from fashioniq.prepare.write_category import divide, write_category
 
@@ -76,7 +76,7 @@ class ImportReport:
 
 
 def import_catalog(
-    source: Source,
+    source: ImportSource,
     out: Path,
     category: str,
     *,
@@ -96,7 +96,9 @@ def import_catalog(
     with staged(out) as work:
         before = _made_before(out, category)
         folder, skipped = _folder(source.images, work, MAX_BYTES)
-        pictures = Pictures(folder, None if source.picture else category, source.folders) if folder else None
+        pictures = (
+            PictureFolder(folder, None if source.picture else category, source.folders) if folder else None
+        )
         if pictures and not pictures.files:
             name = f"<{source.id}>.jpg" if source.table and not source.picture else "*.jpg"
             raise UserError(
@@ -221,7 +223,7 @@ def _counts(reasons: Iterable[str]) -> dict[str, int]:
     return dict(Counter(reason.partition(":")[0] for reason in reasons))
 
 
-def _check_enough(products: int, reasons: Mapping[str, int], source: Source) -> None:
+def _check_enough(products: int, reasons: Mapping[str, int], source: ImportSource) -> None:
     if not products and "no picture" in reasons:
         expected = (
             f"the files that {source.picture!r} names"
@@ -237,7 +239,7 @@ def _check_enough(products: int, reasons: Mapping[str, int], source: Source) -> 
         )
 
 
-def _foreign(products: Sequence[Listing], source: Source) -> Foreign | None:
+def _foreign(products: Sequence[Listing], source: ImportSource) -> Foreign | None:
     columns = [column for _, column in source.columns]
     texts = (
         " ".join([product.title, *(product.values.get(column, "") for column in columns)])
@@ -246,7 +248,7 @@ def _foreign(products: Sequence[Listing], source: Source) -> Foreign | None:
     return foreign_words(texts) if source.language == ENGLISH.code else None
 
 
-def _about(source: Source, seed: int, report: ImportReport) -> dict[str, Any]:
+def _about(source: ImportSource, seed: int, report: ImportReport) -> dict[str, Any]:
     names = ("id", "title", "picture", "url", "group", *source.offers._fields)
     columns = {name: getattr(source, name) for name in names}
     return {

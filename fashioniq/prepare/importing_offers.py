@@ -13,7 +13,7 @@ from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
 from fashioniq.prepare.listings import select_rows
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.staging import staged
 
 
@@ -27,7 +27,7 @@ class OfferReport:
     unread: dict[str, int]
 
 
-def update_offers(source: Source, out: Path, category: str) -> OfferReport:
+def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport:
     """Replace the offers of a category of the folder `out`, and list what was not read beside them.
 
     Raises UserError if the table cannot be read, `out` has no such category, or another import holds it.

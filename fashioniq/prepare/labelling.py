@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import file_name
-from fashioniq.data.attributes import TYPES, Vocabulary, add_word, find_attributes, word_of_type
+from fashioniq.data.attributes import TYPES, AttributeVocabulary, add_word, find_attributes, word_of_type
 from fashioniq.data.catalog import LABEL_FOLDERS, SPLITS, Catalog
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
@@ -61,7 +61,7 @@ def labels_file(catalog: Catalog, split: str) -> Path:
 
 
 def label_products(
-    rows: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary, columns: Sequence[Column]
+    rows: Mapping[str, Mapping[str, Any]], vocabulary: AttributeVocabulary, columns: Sequence[Column]
 ) -> Labels:
     """Words of every product with text or values."""
     labels: Labels = {}
@@ -93,7 +93,7 @@ def write_labels(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
 
 
 def count_rows(
-    catalog: Catalog, labels: Mapping[str, Labels], vocabulary: Vocabulary
+    catalog: Catalog, labels: Mapping[str, Labels], vocabulary: AttributeVocabulary
 ) -> tuple[list[list[str]], int]:
     """Table of the words found in each split, and the number of words that were found in none."""
     rows: list[list[str]] = []

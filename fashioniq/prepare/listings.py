@@ -18,8 +18,8 @@ from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
-from fashioniq.prepare.picking import Pictures, title_of
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.picking import PictureFolder, title_of
+from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.tables import MissingColumn, Row, read_rows
 
 
@@ -45,7 +45,7 @@ class Listing:
     unread: list[str] = field(default_factory=list)
 
 
-def listings_of_pictures(pictures: Pictures, speech: Language = ENGLISH) -> list[Listing]:
+def listings_of_pictures(pictures: PictureFolder, speech: Language = ENGLISH) -> list[Listing]:
     """One product per picture: the id is its path joined by hyphens, and the title the words in it."""
     listings = []
     seen: set[str] = set()
@@ -70,7 +70,7 @@ def listings_of_pictures(pictures: Pictures, speech: Language = ENGLISH) -> list
 
 
 def listings_of_table(
-    source: Source, rows: Sequence[Row], ids: Collection[str], pictures: Pictures | None
+    source: ImportSource, rows: Sequence[Row], ids: Collection[str], pictures: PictureFolder | None
 ) -> list[Listing]:
     """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table."""
     listings = []
@@ -96,7 +96,7 @@ def listings_of_table(
     return listings
 
 
-def select_rows(source: Source) -> tuple[list[Row], set[str]]:
+def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
     """Rows of the table selected by `where`, including unreadable ones, and the ids of all rows.
 
     Raises UserError if the table cannot be read, a column is missing, or `where` is malformed or selects no
@@ -151,7 +151,9 @@ def _unfit(name: str, seen: Collection[str]) -> str:
     return "repeated id" if composed(name) in seen else ""
 
 
-def _files(name: str, named: str | None, pictures: Pictures, ids: Collection[str]) -> tuple[list[Path], str]:
+def _files(
+    name: str, named: str | None, pictures: PictureFolder, ids: Collection[str]
+) -> tuple[list[Path], str]:
     """Pictures of a product, by file name in the table or else by id, or the reason why there are none."""
     if named is None:
         files = pictures.of(name, ids) or pictures.of(safe_id(name), ids)
@@ -193,7 +195,7 @@ def _known(value: str) -> str:
     return "" if value.lower() in NO_VALUE else value
 
 
-def _listing(source: Source, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
+def _listing(source: ImportSource, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
     title = composed(_known(row.values[source.title])) if source.title else ""
     speech = language(source.language)
     words = own_words(speech)

@@ -48,14 +48,14 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
     weights.data = np.round(weights.data * _GRAIN) / _GRAIN
     rows = np.arange(len(titles))
     for share in _FREQUENT:
-        search = _Search(weights, max(share * len(titles), 1), per_target)
+        search = _TitleSearch(weights, max(share * len(titles), 1), per_target)
         rows = np.array(
             [row for block in search.blocks(rows) for row in search.fill(references, block)], dtype=np.int64
         )
     return references
 
 
-class _Search:
+class _TitleSearch:
     """Search among products that share a rare word, one of at most `limit` titles."""
 
     def __init__(self, weights: csr_matrix, limit: float, per_target: int) -> None:

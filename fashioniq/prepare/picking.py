@@ -19,7 +19,7 @@ _WORD = re.compile(r"[^\W_]+")
 _IDENTIFIER = re.compile(r"\d*|(?=.*\d)[0-9a-f]{8,}", re.IGNORECASE)  # number, hash or UUID
 
 
-class Pictures:
+class PictureFolder:
     """The pictures in a folder and its subfolders.
 
     A folder that contains only one folder is replaced by that folder.

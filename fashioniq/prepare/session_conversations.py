@@ -11,16 +11,16 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.conversations import (
     SUBTASKS,
+    ConversationItem,
+    ConversationSample,
     ConversationSplit,
-    Item,
-    Picture,
-    Sample,
-    Source,
+    ConversationTurn,
+    SampleOrigin,
     Subtask,
     Text,
-    Turn,
+    TurnPicture,
 )
-from fashioniq.data.sessions import SESSION_SPLITS, Session, Step, read_sessions
+from fashioniq.data.sessions import SESSION_SPLITS, Session, SessionStep, read_sessions
 from fashioniq.files import UserError
 from fashioniq.prepare.conversation_files import Samples, caption_of, picture_from
 
@@ -31,10 +31,10 @@ SPLITS: dict[ConversationSplit, str] = {
 }  # of the conversations: of the catalog
 
 
-def items_of(catalog: Catalog, out: Path) -> dict[str, Item]:
+def items_of(catalog: Catalog, out: Path) -> dict[str, ConversationItem]:
     """Products of train, and those of val as test; no released session is inside the catalog's test split."""
     return {
-        name: Item(
+        name: ConversationItem(
             name,
             image=picture_from(out, catalog.images.get(name)),
             caption=caption_of(catalog.titles.get(name, ""), catalog.labels.get(name) or []),
@@ -55,7 +55,7 @@ def samples_of(catalog: Catalog, folder: Path) -> Samples:
     UserError for a missing or malformed file, and without a session of m inside a split.
     """
     named = list(_named(catalog, folder))
-    made: dict[tuple[Subtask, ConversationSplit], list[Sample]] = {
+    made: dict[tuple[Subtask, ConversationSplit], list[ConversationSample]] = {
         (subtask, split): [] for subtask in SUBTASKS for split in SPLITS
     }
     for split, name_of_split in SPLITS.items():
@@ -72,7 +72,7 @@ def samples_of(catalog: Catalog, folder: Path) -> Samples:
             )
     for number, pair in enumerate(catalog.pairs("train")):
         if pair.target and pair.target != pair.candidate:
-            step = Step(pair.candidate, pair.captions)
+            step = SessionStep(pair.candidate, pair.captions)
             made["i", "train"].append(_sample(f"i-pair-{number}", "i", (step,), pair.target, "train"))
     return made
 
@@ -86,18 +86,21 @@ def _named(catalog: Catalog, folder: Path) -> Iterator[tuple[str, Session]]:
 
 
 def _sample(
-    name: str, subtask: Subtask, steps: tuple[Step, ...], target: str, split: ConversationSplit
-) -> Sample:
+    name: str, subtask: Subtask, steps: tuple[SessionStep, ...], target: str, split: ConversationSplit
+) -> ConversationSample:
     first, *others = steps
-    turns = [Turn("user", (Picture(first.item), Text(first.text)))]
+    turns = [ConversationTurn("user", (TurnPicture(first.item), Text(first.text)))]
     for step in others:
-        turns += [Turn("assistant", (Picture(step.item),)), Turn("user", (Text(step.text),))]
-    return Sample(
+        turns += [
+            ConversationTurn("assistant", (TurnPicture(step.item),)),
+            ConversationTurn("user", (Text(step.text),)),
+        ]
+    return ConversationSample(
         name,
         subtask,
         kind="session",
         turns=tuple(turns),
         target=target,
-        source=Source(WRITER),
+        source=SampleOrigin(WRITER),
         split=split,
     )

@@ -14,7 +14,7 @@ _OF_FILE = ("encoding", "sheet")  # options of the table itself
 
 
 @dataclass(frozen=True)
-class Source:
+class ImportSource:
     """Input of an import: a table and its column names, and pictures; see `fashioniq import-catalog --help`.
 
     Raises UserError for options that cannot be combined.

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fashioniq.data.differences import Described, Fact, facts_of, phrase, sentence
 from fashioniq.data.languages import ENGLISH
-from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
+from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
 
 HINTS: dict[str, Fact] = {  # attributes paraphrased by general knowledge
     "black": Fact("is", "the color of coal"),
@@ -95,17 +95,17 @@ class Templates:
     def __init__(self) -> None:
         self.tokens: dict[str, int] = {}
 
-    def dialogs(self, products: Sequence[Product], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
         """Dialogs of three or four rounds; None for a product with fewer than three attributes."""
         return [_dialog(one, random.Random(seed)) for one, seed in zip(products, seeds, strict=True)]
 
-    def two_rounds(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[TwoRounds | None]:
+    def two_rounds(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[TwoRounds | None]:
         """A request for two or three attributes of the wanted product, and the caption of a product that has these
         and is else as the one shown; None for a product with fewer than three attributes.
         """
         return [_two_rounds(pair, random.Random(seed)) for pair, seed in zip(pairs, seeds, strict=True)]
 
-    def requests(self, pairs: Sequence[Pair], seeds: Sequence[str]) -> list[str | None]:
+    def requests(self, pairs: Sequence[FeedbackPair], seeds: Sequence[str]) -> list[str | None]:
         """Requests of one or two differences.
 
         They take back what was said and is not true of the wanted product; None if this is too much, or if the
@@ -114,7 +114,7 @@ class Templates:
         return [_request(pair, random.Random(seed)) for pair, seed in zip(pairs, seeds, strict=True)]
 
 
-def _wishes(product: Product, chance: random.Random) -> tuple[str, list[Fact]]:
+def _wishes(product: DescribedProduct, chance: random.Random) -> tuple[str, list[Fact]]:
     """The garment, such as "a dress", and the attributes to ask for in random order."""
     facts = facts_of(Described([[]] * len(product.labels)), product.described, chance)
     garments = [fact.what for fact in facts if fact.family == "garment"]
@@ -140,7 +140,7 @@ def _say(template: str, facts: Sequence[Fact], garment: str = "") -> str:
     )
 
 
-def _dialog(product: Product, chance: random.Random) -> Dialog | None:
+def _dialog(product: DescribedProduct, chance: random.Random) -> Dialog | None:
     garment, wishes = _wishes(product, chance)
     rounds = min(chance.choice((3, 3, 4)), len(wishes))
     if rounds < 3:
@@ -157,7 +157,7 @@ def _dialog(product: Product, chance: random.Random) -> Dialog | None:
     return Dialog(tuple(texts), frozenset(word for part in parts for fact in part for word in fact.words))
 
 
-def _two_rounds(pair: Pair, chance: random.Random) -> TwoRounds | None:
+def _two_rounds(pair: FeedbackPair, chance: random.Random) -> TwoRounds | None:
     garment, wishes = _wishes(pair.wanted, chance)
     if len(wishes) < 3:
         return None
@@ -171,7 +171,7 @@ def _two_rounds(pair: Pair, chance: random.Random) -> TwoRounds | None:
     return TwoRounds(first, ", ".join(mixed), said=said)
 
 
-def _request(pair: Pair, chance: random.Random) -> str | None:
+def _request(pair: FeedbackPair, chance: random.Random) -> str | None:
     facts = facts_of(pair.shown.described, pair.wanted.described, chance)
     said: dict[str, set[str]] = {}  # by family
     for product in (pair.shown, pair.wanted):

@@ -10,7 +10,7 @@ from fashioniq.data.catalog import SPLITS
 from fashioniq.data.languages import Language
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
-from fashioniq.prepare.captions import Labelled, captioned_pairs, number_of
+from fashioniq.prepare.captions import LabeledProduct, captioned_pairs, number_of
 from fashioniq.prepare.listings import Listing
 
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
@@ -50,7 +50,7 @@ def write_category(
     """
     name = file_name(category)
     labelled = {
-        split: [Labelled(product.id, product.title, product.labels) for product in products]
+        split: [LabeledProduct(product.id, product.title, product.labels) for product in products]
         for split, products in splits.items()
     }
     pairs = captioned_pairs(labelled, seed, speech)

@@ -6,11 +6,11 @@ from typing import Any
 
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
 from fashioniq.metrics.chat import HITS, MEASURES
-from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
-from fashioniq.report.filters import Filters, article_filters
+from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
+from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.page import run_facts
 from fashioniq.report.plots import Bars, Plot, rank_histograms, rounds_plot
-from fashioniq.report.products import ItemCards, Products
+from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import rounded
 from fashioniq.report.templates import write_page
 
@@ -29,7 +29,7 @@ def write_chat_page(
     It shows the best, the worst and random dialogs of each file, at most 120 in all.
     Raises UserError if the page cannot be written.
     """
-    products = Products(cards)
+    products = ProductTable(cards)
     letters = [_letter(number) for number in range(len(evaluated))]
     several = len(evaluated) > 1
     all_metrics = [metrics for metrics, _ in evaluated]
@@ -105,10 +105,10 @@ def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, 
 
 
 def _round_groups(
-    evaluated: Evaluated, names: Sequence[str], products: Products, shown: int, seed: int
-) -> tuple[list[Group], Filters]:
+    evaluated: Evaluated, names: Sequence[str], products: ProductTable, shown: int, seed: int
+) -> tuple[list[ArticleGroup], ArticleFilters]:
     """Articles of the selected dialogs of all files, in groups, and their filters."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, ArticleGroup] = {}
     kinds: list[set[str]] = []
     before = 0
     for number, (metrics, dialogs) in enumerate(evaluated):
@@ -118,7 +118,7 @@ def _round_groups(
             for row in selected:
                 kinds.append({outcome(dialogs[row]), f"c{number}"})
                 article = dialog_article(before + row, dialogs[row], metrics.gallery, products, kinds[-1])
-                groups.setdefault(title, Group(title, hint, [])).articles.append(article)
+                groups.setdefault(title, ArticleGroup(title, hint, [])).articles.append(article)
         before += len(dialogs)
     files = {f"c{number}": name for number, name in enumerate(names)}
     return list(groups.values()), article_filters({"Target": OUTCOMES, "File": files}, kinds)

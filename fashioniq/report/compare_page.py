@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
-from fashioniq.report.dialogs import TOP, Group, ShownTurn, shown_turns
-from fashioniq.report.filters import Filters, article_filters
+from fashioniq.report.dialogs import TOP, ArticleGroup, ShownTurn, shown_turns
+from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.plots import rank_histograms, versus_plot
-from fashioniq.report.products import Card, ItemCards, Products
+from fashioniq.report.products import Card, ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import write_page
 
@@ -52,7 +52,7 @@ def write_compare_page(
     of the dialogs have the largest lead of A, a third the largest lead of B; the others are drawn with
     `seed`. Raises UserError if the page cannot be written.
     """
-    products = Products(cards)
+    products = ProductTable(cards)
     pairs = [(_until(first, turn), _until(second, turn)) for first, second in zip(*dialogs, strict=True)]
     groups, filters = _pair_groups(pairs, products, dialogs_shown, seed)
     leads = [_lead(pair) for pair in pairs]
@@ -104,13 +104,13 @@ def _versus_figures(
 
 
 def _pair_groups(
-    pairs: Sequence[Pair], products: Products, shown: int, seed: int
-) -> tuple[list[Group], Filters]:
+    pairs: Sequence[Pair], products: ProductTable, shown: int, seed: int
+) -> tuple[list[ArticleGroup], ArticleFilters]:
     """Articles of the selected pairs, and their filters."""
     chosen = _choose_pairs(pairs, shown, seed)
     kinds = {row: _kinds(pairs[row]) for *_, rows in chosen for row in rows}
     groups = [
-        Group(title, hint, [_pair_article(row, pairs[row], products, kinds[row]) for row in rows])
+        ArticleGroup(title, hint, [_pair_article(row, pairs[row], products, kinds[row]) for row in rows])
         for title, hint, rows in chosen
         if rows
     ]
@@ -142,6 +142,6 @@ def _kinds(pair: Pair) -> set[str]:
     return {near, "wa" if lead > 0 else "wb" if lead < 0 else "same"}
 
 
-def _pair_article(row: int, pair: Pair, products: Products, kinds: set[str]) -> PairArticle:
+def _pair_article(row: int, pair: Pair, products: ProductTable, kinds: set[str]) -> PairArticle:
     target = products.card(pair[0].target or "")
     return PairArticle(row, kinds, target, shown_turns(pair[0], products), shown_turns(pair[1], products))

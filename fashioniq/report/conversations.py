@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.conversations import SUBTASKS, Item, Picture, Sample
-from fashioniq.report.dialogs import MAX_DIALOGS, Group
+from fashioniq.data.conversations import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
+from fashioniq.report.dialogs import MAX_DIALOGS, ArticleGroup
 from fashioniq.report.filters import article_filters
-from fashioniq.report.products import Products
+from fashioniq.report.products import ProductTable
 from fashioniq.report.templates import write_page
 
 _TITLES = {"t": "Dialogs of text", "i": "Picture and request", "m": "Dialogs with pictures"}
@@ -36,8 +36,8 @@ NO_RESULTS = Results()
 def write_samples_page(
     path: Path,
     folder: Path,
-    items: Mapping[str, Item],
-    samples: Sequence[Sample],
+    items: Mapping[str, ConversationItem],
+    samples: Sequence[ConversationSample],
     total: int,
     *,
     results: Results = NO_RESULTS,
@@ -54,7 +54,7 @@ def write_samples_page(
         for name in (*sample.pictures, sample.target, *results.found.get(sample.id, (0, ()))[1])
     )
     images = {name: folder / items[name].image for name in used if items[name].image}
-    products = Products(ItemCards(images, {name: items[name].caption for name in used}))
+    products = ProductTable(ItemCards(images, {name: items[name].caption for name in used}))
     articles = [_article(number, sample, products) for number, sample in enumerate(shown)]
     for sample, article in zip(shown, articles, strict=True):
         rank, names = results.found.get(sample.id, (0, ()))
@@ -63,7 +63,7 @@ def write_samples_page(
             "found": [(products.card(name), name == sample.target) for name in names],
         }
     groups = [
-        Group(_TITLES[subtask], "", own)
+        ArticleGroup(_TITLES[subtask], "", own)
         for subtask in SUBTASKS
         if (own := [article for article in articles if article["subtask"] == subtask])
     ]
@@ -86,7 +86,7 @@ def write_samples_page(
     )
 
 
-def _article(number: int, sample: Sample, products: Products) -> dict[str, Any]:
+def _article(number: int, sample: ConversationSample, products: ProductTable) -> dict[str, Any]:
     """Values of a sample for the template: a part of a turn is a text, or the card of a picture."""
     return {
         "number": number,
@@ -99,7 +99,7 @@ def _article(number: int, sample: Sample, products: Products) -> dict[str, Any]:
             (
                 turn.role,
                 [
-                    (products.card(part.id), "") if isinstance(part, Picture) else (None, part.text)
+                    (products.card(part.id), "") if isinstance(part, TurnPicture) else (None, part.text)
                     for part in turn.content
                 ],
             )

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fashioniq.data.evaluations import LoggedDialog
-from fashioniq.report.products import Card, Products
+from fashioniq.report.products import Card, ProductTable
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
@@ -41,7 +41,7 @@ class DialogArticle(NamedTuple):
     found: int | None
 
 
-class Group(NamedTuple):
+class ArticleGroup(NamedTuple):
     """Articles under one heading."""
 
     title: str
@@ -55,7 +55,7 @@ def outcome(dialog: LoggedDialog) -> str:
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
 
-def shown_turns(dialog: LoggedDialog, products: Products) -> list[ShownTurn]:
+def shown_turns(dialog: LoggedDialog, products: ProductTable) -> list[ShownTurn]:
     """Turns of a dialog whose target is known."""
     ups = [None, *(before - rank for before, rank in pairwise(dialog.ranks))]
     return [
@@ -72,7 +72,7 @@ def shown_turns(dialog: LoggedDialog, products: Products) -> list[ShownTurn]:
 
 
 def dialog_article(
-    number: int, dialog: LoggedDialog, gallery: int, products: Products, classes: set[str]
+    number: int, dialog: LoggedDialog, gallery: int, products: ProductTable, classes: set[str]
 ) -> DialogArticle:
     """Article of a dialog whose target is known; `number` is unique on its page, from 0."""
     found = next((number for number, rank in enumerate(dialog.ranks[:-1]) if rank == 0), None)

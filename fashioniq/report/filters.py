@@ -20,7 +20,7 @@ class Question(NamedTuple):
     choices: list[Choice]
 
 
-class Filters(NamedTuple):
+class ArticleFilters(NamedTuple):
     """Rows of buttons, number of articles, and each combination of classes with whether it matches no
     article.
     """
@@ -30,7 +30,7 @@ class Filters(NamedTuple):
     picked: list[tuple[list[str], bool]]
 
 
-def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> Filters:
+def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> ArticleFilters:
     """Filters of articles with the CSS classes `kinds`.
 
     `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
@@ -54,4 +54,4 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
     picked = [
         (wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted
     ]
-    return Filters(questions, len(kinds), picked)
+    return ArticleFilters(questions, len(kinds), picked)

@@ -13,7 +13,7 @@ _ROW = 16  # pixels of a line of words
 _ROWS = 3  # lines of words
 
 
-class Pair(NamedTuple):
+class GeneratedPair(NamedTuple):
     """Words, the picture of a product that has them, and one that was generated for them (None if it failed)."""
 
     words: list[str]
@@ -21,12 +21,14 @@ class Pair(NamedTuple):
     generated: Image.Image | None
 
 
-def write_pairs(path: Path, title: str, pairs: Sequence[Pair]) -> None:
+def write_pairs(path: Path, title: str, pairs: Sequence[GeneratedPair]) -> None:
     """Write a PNG with a real picture, the generated one to its right, and the words below."""
     write_sheet(path, title, pairs, _draw_pair, columns=4, size=(2 * _SIDE, _SIDE + _ROWS * _ROW))
 
 
-def _draw_pair(sheet: Image.Image, draw: ImageDraw.ImageDraw, corner: tuple[int, int], pair: Pair) -> None:
+def _draw_pair(
+    sheet: Image.Image, draw: ImageDraw.ImageDraw, corner: tuple[int, int], pair: GeneratedPair
+) -> None:
     left, top = corner
     for place, picture in enumerate((pair.real, pair.generated)):
         if picture:

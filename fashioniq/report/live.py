@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL.Image import Image
 
 from fashioniq.data.cards import ItemCards, Product
-from fashioniq.report.products import Products
+from fashioniq.report.products import ProductTable
 from fashioniq.report.templates import write_page
 
 
@@ -25,7 +25,7 @@ def write_live_page(
 
     The product with the id `offered` has an outline. Raises UserError if the page cannot be written.
     """
-    cards = Products(
+    cards = ProductTable(
         ItemCards(
             {product.id: product.picture for product in products if product.picture},
             {product.id: product.title for product in products},

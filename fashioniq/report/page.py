@@ -6,10 +6,10 @@ from typing import Any
 
 from fashioniq.data.evaluations import LoggedDialog, Metrics, TurnMetrics
 from fashioniq.report.cautions import cautions
-from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, Group, choose, dialog_article, outcome
-from fashioniq.report.filters import Filters, article_filters
+from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
+from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.plots import rank_histograms, turn_plot
-from fashioniq.report.products import ItemCards, Products
+from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, rounded
 from fashioniq.report.templates import write_page
 
@@ -28,7 +28,7 @@ def write_dialog_page(
     most 120. Products without a readable picture are shown as a card with their title. Raises UserError
     if the page cannot be written.
     """
-    products = Products(cards)
+    products = ProductTable(cards)
     groups, filters = _dialog_groups(
         dialogs, metrics.gallery, products, min(dialogs_shown, MAX_DIALOGS), seed
     )
@@ -69,15 +69,15 @@ def _turn_figures(metrics: TurnMetrics, dialogs: Sequence[LoggedDialog]) -> dict
 
 
 def _dialog_groups(
-    dialogs: Sequence[LoggedDialog], gallery: int, products: Products, shown: int, seed: int
-) -> tuple[list[Group], Filters]:
+    dialogs: Sequence[LoggedDialog], gallery: int, products: ProductTable, shown: int, seed: int
+) -> tuple[list[ArticleGroup], ArticleFilters]:
     """Articles of the selected dialogs, and their filters."""
     chosen = choose(dialogs, [row for row, dialog in enumerate(dialogs) if dialog.turns], shown, seed)
     selected = [row for *_, rows in chosen for row in rows]
     names = sorted({dialogs[row].category or "" for row in selected})
     kinds = {row: {outcome(dialogs[row]), f"c{names.index(dialogs[row].category or '')}"} for row in selected}
     groups = [
-        Group(
+        ArticleGroup(
             title,
             hint,
             [dialog_article(row, dialogs[row], gallery, products, kinds[row]) for row in members],

@@ -23,7 +23,7 @@ class Card(NamedTuple):
     words: list[str]
 
 
-class Products:
+class ProductTable:
     """Cards of the products on one page, and their pictures.
 
     `pictures` are JPEGs in base64; the CSS class `p7` shows `pictures[7]`. `without_picture` counts products

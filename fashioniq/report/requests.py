@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fashioniq.data.evaluations import RequestMetrics
-from fashioniq.data.requested import JudgedRequest, Truth
-from fashioniq.report.dialogs import Group
+from fashioniq.data.requested import JudgedRequest, RequestTruth
+from fashioniq.report.dialogs import ArticleGroup
 from fashioniq.report.filters import article_filters
 from fashioniq.report.page import run_facts
-from fashioniq.report.products import Card, ItemCards, Products
+from fashioniq.report.products import Card, ItemCards, ProductTable
 from fashioniq.report.templates import write_page
 
 ALTERNATIVES = 4  # labels shown of those that are right
@@ -40,7 +40,7 @@ def write_requests_page(
 
     Raises UserError if the page cannot be written.
     """
-    products = Products(cards)
+    products = ProductTable(cards)
     groups, classes = [], {}
     for number, kind in enumerate(metrics.requests):
         classes[f"k{number}"] = kind
@@ -52,7 +52,7 @@ def write_requests_page(
         if failed:
             articles = [_article(row, one, f"k{number}", products) for row, one in failed[:PER_KIND]]
             hint = f"{len(failed):,} of {metrics.requests[kind]:,} requests have a result that does not obey"
-            groups.append(Group(kind, hint, articles))
+            groups.append(ArticleGroup(kind, hint, articles))
     header, *rows = table
     write_page(
         path,
@@ -75,7 +75,7 @@ def write_requests_page(
     )
 
 
-def _article(number: int, one: JudgedRequest, kind: str, products: Products) -> FailedRequest:
+def _article(number: int, one: JudgedRequest, kind: str, products: ProductTable) -> FailedRequest:
     judged, request = one.judged[0], one.request
     return FailedRequest(
         number=number,
@@ -95,7 +95,7 @@ def _cell(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
 
 
-def needs_of(truth: Truth) -> list[str]:
+def needs_of(truth: RequestTruth) -> list[str]:
     """What results must have, and must not have, in words."""
     needs = [
         " or ".join([*words[:ALTERNATIVES], *(["another"] if len(words) > ALTERNATIVES else [])])

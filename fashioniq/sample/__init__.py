@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import FILE_NAMES, canonical, singular
-from fashioniq.data.attributes import GARMENT, Vocabulary, vocabulary_of
+from fashioniq.data.attributes import GARMENT, AttributeVocabulary, vocabulary_of
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.offers import Offer, offers_file, write_offers
@@ -261,7 +261,7 @@ def _detail(name: str, category: str) -> str | None:
     return next((one for one in names if one.removesuffix("s") == name.removesuffix("s")), None)
 
 
-def label_words(category: str) -> Vocabulary:
+def label_words(category: str) -> AttributeVocabulary:
     """The label words of the drawn garments of a category, to find them in text."""
     names = {name for values in names_of(category).values() for name in values} | COLOURS.keys()
     names |= {*DETAILS[category], "trim", "bell sleeves"}

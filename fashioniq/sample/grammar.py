@@ -25,7 +25,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Speaker:
+class SpeakerStyle:
     """Style of a speaker: probabilities of the forms, preferred synonym, and opening before the verb."""
 
     direct: float
@@ -36,11 +36,11 @@ class Speaker:
 
 
 SPEAKERS = (
-    Speaker(direct=0.72, comparing=0.22, negated=0.06, word=0, opening=""),
-    Speaker(direct=0.42, comparing=0.52, negated=0.06, word=1, opening=""),
-    Speaker(direct=0.50, comparing=0.36, negated=0.14, word=2, opening=""),
-    Speaker(direct=0.48, comparing=0.46, negated=0.06, word=1, opening="-"),
-    Speaker(direct=0.50, comparing=0.42, negated=0.08, word=0, opening="it"),
+    SpeakerStyle(direct=0.72, comparing=0.22, negated=0.06, word=0, opening=""),
+    SpeakerStyle(direct=0.42, comparing=0.52, negated=0.06, word=1, opening=""),
+    SpeakerStyle(direct=0.50, comparing=0.36, negated=0.14, word=2, opening=""),
+    SpeakerStyle(direct=0.48, comparing=0.46, negated=0.06, word=1, opening="-"),
+    SpeakerStyle(direct=0.50, comparing=0.42, negated=0.08, word=0, opening="it"),
 )
 
 COLOUR_WORDS = {
@@ -157,7 +157,7 @@ def two_captions(target: Garment, candidate: Garment, rng: random.Random) -> lis
     return captions
 
 
-def _caption(found: Sequence[Difference], speaker: Speaker, rng: random.Random) -> str:
+def _caption(found: Sequence[Difference], speaker: SpeakerStyle, rng: random.Random) -> str:
     if not found:
         return rng.choice(_SAME)
     wanted = 1 if rng.random() < SINGLE_SHARE else 2 if rng.random() < 0.85 else 3
@@ -183,7 +183,7 @@ def _chosen(found: Sequence[Difference], wanted: int, rng: random.Random) -> lis
     return sorted(chosen, key=lambda difference: -difference.weight) if rng.random() < 0.7 else chosen
 
 
-def _said(difference: Difference, speaker: Speaker, rng: random.Random) -> Clause:
+def _said(difference: Difference, speaker: SpeakerStyle, rng: random.Random) -> Clause:
     forms = {
         difference.direct: speaker.direct,
         difference.comparing: speaker.comparing,
@@ -194,7 +194,7 @@ def _said(difference: Difference, speaker: Speaker, rng: random.Random) -> Claus
     return clauses[speaker.word % len(clauses)] if rng.random() < 0.6 else rng.choice(clauses)
 
 
-def _joined(clauses: list[Clause], speaker: Speaker, rng: random.Random) -> str:
+def _joined(clauses: list[Clause], speaker: SpeakerStyle, rng: random.Random) -> str:
     """Join the clauses into one sentence.
 
     Clauses that mention the candidate come last, so that later words cannot be read as describing it.

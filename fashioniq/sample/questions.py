@@ -27,7 +27,7 @@ _IN_SECOND_COLOUR = ("belt", "bow", "trim")
 
 
 @dataclass(frozen=True)
-class Topic:
+class QuestionVariants:
     """Variants of a question about a garment, and variants of the correct answer."""
 
     questions: tuple[str, ...]
@@ -65,61 +65,65 @@ def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
     }
 
 
-def topics_of(garment: Garment) -> dict[str, Topic]:
+def topics_of(garment: Garment) -> dict[str, QuestionVariants]:
     """All topics of a garment, at least thirteen."""
     plain, noun = garment.pattern == "solid", singular(garment.category)
     two_coloured = not plain or garment.motif or any(name in garment.details for name in _IN_SECOND_COLOUR)
     patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])
     topics = {
-        "colour": Topic((f"what color is the {noun}?", "what is its main color?"), _colour_words(garment)),
-        "second": Topic(
+        "colour": QuestionVariants(
+            (f"what color is the {noun}?", "what is its main color?"), _colour_words(garment)
+        ),
+        "second": QuestionVariants(
             ("is there a second color?", "does it have another color?"),
             (f"yes, {garment.second}",) if two_coloured else ("no", "only one color"),
         ),
-        "pattern": Topic(("what pattern does it have?", "is it plain or patterned?"), patterns),
-        "sleeves": Topic(
+        "pattern": QuestionVariants(("what pattern does it have?", "is it plain or patterned?"), patterns),
+        "sleeves": QuestionVariants(
             ("what are the sleeves like?", "does it have sleeves?"), _said(SLEEVE_CLAUSES[garment.sleeves])
         ),
-        "neckline": Topic(
+        "neckline": QuestionVariants(
             ("what neckline does it have?", "what does the neck look like?"),
             ("straight", "straight across")
             if garment.neckline == "straight"
             else _said(NECK_CLAUSES[garment.neckline]),
         ),
-        "length": Topic(
+        "length": QuestionVariants(
             (f"how long is the {noun}?", "what length is it?"), _said(LENGTH_CLAUSES[garment.length])
         ),
-        "fit": Topic(("how does it fit?", "what cut does it have?"), _said(FIT_CLAUSES[garment.fit])),
-        "closure": Topic(
+        "fit": QuestionVariants(
+            ("how does it fit?", "what cut does it have?"), _said(FIT_CLAUSES[garment.fit])
+        ),
+        "closure": QuestionVariants(
             ("are there buttons or a zipper?", "does it have buttons or a zipper?"),
             tuple(f"yes, {said}" for said in _said(CLOSURE_CLAUSES[garment.closure]))
             if garment.closure
             else ("no", "neither"),
         ),
-        "motif": Topic(
+        "motif": QuestionVariants(
             ("is there a print on the front?", "does it have a graphic?"),
             (f"yes, {_print_of(garment)}",) if garment.motif else ("no",),
         ),
-        "fabric": Topic(("what is it made of?", "what fabric is it?"), (garment.fabric,)),
-        "style": Topic(("what style is it?", "what would you wear it for?"), (garment.style,)),
+        "fabric": QuestionVariants(("what is it made of?", "what fabric is it?"), (garment.fabric,)),
+        "style": QuestionVariants(("what style is it?", "what would you wear it for?"), (garment.style,)),
     }
     sleeves = () if garment.category == "shirts" else ("bell sleeves",)
     return topics | {name: _detail(name, garment) for name in (*DETAILS[garment.category], "trim", *sleeves)}
 
 
-def _detail(name: str, garment: Garment) -> Topic:
+def _detail(name: str, garment: Garment) -> QuestionVariants:
     thing = name if name in ("pockets", "ruffles", "trim", "bell sleeves") else f"a {name}"
     questions = (
         f"does it have {thing}?",
         f"is there {thing}?" if thing[:2] == "a " or name == "trim" else f"are there {thing}?",
     )
     if name not in garment.details:
-        return Topic(questions, ("no", f"no {name}"))
+        return QuestionVariants(questions, ("no", f"no {name}"))
     coloured = (
         f"{garment.second} {name}" if name == "trim" else f"{article(garment.second)} {garment.second} {name}"
     )
     in_second = name in _IN_SECOND_COLOUR and garment.pattern != "color block"
-    return Topic(questions, ("yes", f"yes, {coloured if in_second else thing}"))
+    return QuestionVariants(questions, ("yes", f"yes, {coloured if in_second else thing}"))
 
 
 def _colour_words(garment: Garment) -> tuple[str, ...]:

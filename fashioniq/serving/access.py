@@ -10,7 +10,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from fashioniq.serving.problems import Problem
-from fashioniq.store import Key, Store, Unavailable
+from fashioniq.store import KeyRow, Store, Unavailable
 
 REMEMBERED = 3600.0  # seconds for which a valid key remains valid without the database
 LIMITS = {  # per key or address
@@ -27,7 +27,7 @@ class Access:
 
     store: Store
     local: bool
-    _valid: dict[str, tuple[Key, float]] = field(
+    _valid: dict[str, tuple[KeyRow, float]] = field(
         default_factory=dict
     )  # keys by secret, and when they were found
     _limiter: SlidingWindowCounterRateLimiter = field(
@@ -42,7 +42,7 @@ class Access:
         except ValueError:
             return False
 
-    def key(self, request: Request) -> tuple[Key | None, str]:
+    def key(self, request: Request) -> tuple[KeyRow | None, str]:
         """API key of a request and its secret; None without one. Raises Problem for a wrong one.
 
         While the database is not available, keys that were found less than REMEMBERED seconds ago remain valid.

@@ -13,15 +13,15 @@ from fashioniq.loop.live import Live
 from fashioniq.serving.schemas import (
     FacetCounts,
     FamilyCounts,
-    Filters,
-    Heard,
+    FiltersBody,
+    HeardReply,
     LabelCount,
     Notice,
-    Parts,
-    Picture,
-    Price,
+    PictureReply,
+    PriceBody,
     PriceCount,
-    Result,
+    ResultReply,
+    ScorePartsReply,
     SizeCount,
     Why,
     WishScore,
@@ -40,7 +40,7 @@ NOTES = {  # texts of notices by their codes
 
 def result(
     served: Served, product: Product, rank: int, texts: Iterable[str] = (), wishes: Wishes | None = None
-) -> Result:
+) -> ResultReply:
     """A product as the API shows it, after these texts of a dialog, or with the wishes that were read of them.
 
     Scores are rounded, so that they do not give the vectors away.
@@ -50,14 +50,16 @@ def result(
     picture = None
     if product.picture is not None:
         url = f"/v1/categories/{served.category}/products/{quote(product.id, safe='')}/image?w={WIDTH}"
-        picture = Picture(url=url, width=WIDTH, alt=title)
+        picture = PictureReply(url=url, width=WIDTH, alt=title)
     priced = row is not None and row.price_minor is not None and row.currency is not None
-    return Result(
+    return ResultReply(
         product_id=product.id,
         rank=rank,
         score=round(_score(product.distance), 2),
         title=title,
-        price=Price.model_construct(minor=row.price_minor, currency=row.currency) if row and priced else None,
+        price=PriceBody.model_construct(minor=row.price_minor, currency=row.currency)
+        if row and priced
+        else None,
         sizes=list(row.sizes) or None if row else None,
         in_stock=row.in_stock if row else None,
         url=row.url if row else None,
@@ -69,7 +71,7 @@ def result(
 
 
 def notices(
-    served: Served, turns: int, heard: Heard, notes: Iterable[str], unmet: Filters | None
+    served: Served, turns: int, heard: HeardReply, notes: Iterable[str], unmet: FiltersBody | None
 ) -> list[Notice]:
     """What the person should know of an answer; `notes` are codes, `unmet` are filters that no product meets."""
     found = [Notice(code=code, text=NOTES[code]) for code in notes]
@@ -99,12 +101,14 @@ def undrawn(width: int | None) -> list[Notice]:
     return [Notice(code="no-picture", text=text)] if width == 0 else []
 
 
-def generated_picture(session_id: str, n: int, width: int | None, texts: Sequence[str]) -> Picture | None:
+def generated_picture(
+    session_id: str, n: int, width: int | None, texts: Sequence[str]
+) -> PictureReply | None:
     """Address of the generated picture of a turn, described by the last of the texts."""
     if not width:
         return None
     words = next((text for text in reversed(texts) if text), "words that are no longer stored")
-    return Picture(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
+    return PictureReply(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
 
 
 def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> list[Notice]:
@@ -118,13 +122,13 @@ def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> 
     return [Notice(code="not-all", text="No product has all of it; these come closest.")]
 
 
-def parts(live: Live, name: str) -> Parts:
+def parts(live: Live, name: str) -> ScorePartsReply:
     """Parts of the score of a product in a dialog."""
     gallery, wording = live.system.gallery, live.system.wording
     item = gallery.items.positions[name]
     square = (gallery.vectors_ND[item].float() - live.query.vector_BD[0]).square().sum().item()
     lexical, met = (0.0, []) if wording is None else wording.score_of(live.wishes, item)
-    return Parts(
+    return ScorePartsReply(
         vector=round(1 - square / 2, 2),
         lexical=round(lexical, 2),
         wishes=[
@@ -140,7 +144,7 @@ def parts(live: Live, name: str) -> Parts:
     )
 
 
-def facets(served: Served, wishes: Wishes, filters: Filters) -> FacetCounts:
+def facets(served: Served, wishes: Wishes, filters: FiltersBody) -> FacetCounts:
     """Counts among the products that meet filters and wishes."""
     allowed_N, wording = served.shelf.allowed(filters)[0].numpy(), served.system.wording
     obeying_N = allowed_N if wording is None or not wishes.held else allowed_N & wording.obeying(wishes)

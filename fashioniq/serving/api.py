@@ -32,27 +32,27 @@ from fashioniq.serving.pictures import WIDTHS, webp
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import (
     MAX_K,
-    BulkAnswer,
-    ConsentRequest,
-    EventRequest,
-    EventsRequest,
+    BulkReply,
+    ConsentBody,
+    EventBody,
+    EventsBody,
     Identifier,
     ItemStatus,
-    ModelRequest,
+    ModelBody,
     Number,
-    PictureAnswer,
-    ProductPatch,
-    ProductRequest,
-    ProductsRequest,
-    Ranking,
-    SearchRequest,
-    SessionAnswer,
-    SessionRequest,
-    TurnRequest,
+    ProductBody,
+    ProductPatchBody,
+    ProductsBody,
+    RankingReply,
+    SearchBody,
+    SessionBody,
+    SessionReply,
+    TurnBody,
+    UploadReply,
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
-from fashioniq.store import Event, Product, Replaced, Session, Unavailable
+from fashioniq.store import EventRow, ProductRow, Replaced, SessionRow, Unavailable
 
 UNNAMED = "application/octet-stream"  # type of a picture sent by a program that does not look into it
 JSON = 64 * 1024  # bytes of a request
@@ -334,12 +334,12 @@ def _allowed(scope: str, limited: str = "") -> Any:
     return Depends(check)
 
 
-def _session(request: Request, session_id: str) -> Session:
+def _session(request: Request, session_id: str) -> SessionRow:
     """The session of the address, which the token of the request opens."""
     return _service(request).open(session_id, bearer(request))
 
 
-Open = Annotated[Session, Depends(_session)]
+Open = Annotated[SessionRow, Depends(_session)]
 Of = Annotated[Service, Depends(_service)]
 
 
@@ -368,7 +368,7 @@ def _add_operations(router: APIRouter) -> None:
         return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
 
     @router.post("/v1/models", status_code=201, tags=["models"], dependencies=[_allowed("admin")])
-    def register(service: Of, body: ModelRequest) -> dict[str, Any]:
+    def register(service: Of, body: ModelBody) -> dict[str, Any]:
         """Load a run of the folder of models, and activate it if asked to."""
         served = service.models.register_named(body.run)
         if body.activate:
@@ -423,7 +423,7 @@ def _add_search(router: APIRouter) -> None:
         return _about(service.models.active(category), active=True)
 
     @router.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
-    def find(service: Of, category: str, body: SearchRequest) -> Ranking:
+    def find(service: Of, category: str, body: SearchBody) -> RankingReply:
         """Products for a whole dialog; nothing is stored."""
         return service.search(category, body)
 
@@ -439,7 +439,7 @@ def _add_search(router: APIRouter) -> None:
     @router.get(
         "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search
     )
-    def similar(service: Of, category: str, product_id: str, k: Many = 8) -> Ranking:
+    def similar(service: Of, category: str, product_id: str, k: Many = 8) -> RankingReply:
         """More products like one product."""
         return service.similar(category, product_id, k)
 
@@ -470,7 +470,7 @@ async def _content(request: Request) -> bytes:
 
 def _add_sessions(router: APIRouter) -> None:
     @router.post("/v1/sessions", status_code=201, tags=["sessions"])
-    def start(request: Request, service: Of, body: SessionRequest, key: Key = None) -> SessionAnswer:
+    def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> SessionReply:
         """Begin a conversation. Browsers need no API key; their number per hour is limited."""
         access: Access = request.app.state.access
         access.limit(request, "sessions")
@@ -491,18 +491,18 @@ def _add_sessions(router: APIRouter) -> None:
     )
     def upload(
         request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
-    ) -> PictureAnswer:
+    ) -> UploadReply:
         """Upload a picture as the body (image/*, application/octet-stream), to start from it or to talk about it."""
         request.app.state.access.limit(request, "uploads")
         return service.upload(category, content)
 
     @router.get("/v1/sessions/{session_id}", tags=["sessions"])
-    def read(service: Of, session: Open) -> SessionAnswer:
+    def read(service: Of, session: Open) -> SessionReply:
         """All turns of a session."""
         return service.read(session)
 
     @router.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
-    def turn(request: Request, service: Of, session: Open, body: TurnRequest, key: Key = None) -> Ranking:
+    def turn(request: Request, service: Of, session: Open, body: TurnBody, key: Key = None) -> RankingReply:
         """Say something, like a product, or change the filters."""
         request.app.state.access.limit(request, "turns")
         answer = service.add_turn(session, body, key)
@@ -510,7 +510,7 @@ def _add_sessions(router: APIRouter) -> None:
         return answer
 
     @router.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
-    def undo(service: Of, session: Open, n: Number) -> SessionAnswer:
+    def undo(service: Of, session: Open, n: Number) -> SessionReply:
         """Take turn n and all later ones back."""
         return service.undo(session, n)
 
@@ -521,7 +521,7 @@ def _add_sessions(router: APIRouter) -> None:
         return Response(service.picture(session, n), media_type="image/webp")
 
     @router.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
-    def consent(service: Of, session: Open, body: ConsentRequest) -> None:
+    def consent(service: Of, session: Open, body: ConsentBody) -> None:
         """Change what the conversation may be used for."""
         service.store.set_consent(session.id, body.consent)
 
@@ -550,15 +550,15 @@ def _add_sessions(router: APIRouter) -> None:
         dependencies=[_allowed("events")],
         max_body_size=BULK,
     )
-    def events(request: Request, service: Of, body: EventsRequest) -> BulkAnswer:
+    def events(request: Request, service: Of, body: EventsBody) -> BulkReply:
         """What shoppers did with products, such as purchases. Repeated events count once.
 
         While the database is not available, they are accepted and stored later, if their query is known then.
         """
-        items, good = _each(EventRequest, body.events, "event_id")
+        items, good = _each(EventBody, body.events, "event_id")
         now = service.store.now()
         rows = [
-            Event(
+            EventRow(
                 event_id=one.event_id,
                 query_id=one.query_id,
                 session_id=one.session_id,
@@ -576,7 +576,7 @@ def _add_sessions(router: APIRouter) -> None:
         for number, outcome in zip(good, outcomes, strict=True):
             if outcome == "unknown":
                 items[number].status, items[number].reason = 404, "unknown_query"
-        return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
+        return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
 
 
 def _each(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
@@ -596,11 +596,11 @@ def _each(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus],
     return items, good
 
 
-def _imported(service: Service, served: Served, product_id: str) -> Product | None:
+def _imported(service: Service, served: Served, product_id: str) -> ProductRow | None:
     """What is shown of a product, as a row; None if nothing is known."""
     if (shown := served.shelf.row(served.own(product_id))) is None:
         return None
-    return Product(
+    return ProductRow(
         category=served.category,
         id=product_id,
         title=shown.title,
@@ -619,15 +619,15 @@ def _add_catalog(router: APIRouter) -> None:
     @router.put(
         "/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK
     )
-    def put(service: Of, category: str, body: ProductsRequest) -> BulkAnswer:
+    def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
         """Add or replace prices, sizes, stock and titles of products.
 
         A product without a vector in the active model is stored, but cannot be found until a model has one.
         """
         served = service.models.active(category)
-        items, good = _each(ProductRequest, body.products, "id")
+        items, good = _each(ProductBody, body.products, "id")
         rows = [
-            Product(
+            ProductRow(
                 category=served.category,
                 id=one.id,
                 title=one.title,
@@ -645,7 +645,7 @@ def _add_catalog(router: APIRouter) -> None:
             items[number].status = 201 if outcome == "created" else 200
             items[number].searchable = served.own(good[number].id) in served
         served.shelf.put(service.store.products(served.category, served.shelf.revision))
-        return BulkAnswer(errors=any(item.status >= 400 for item in items), items=items)
+        return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
 
     @router.patch(
         "/v1/categories/{category}/products/{product_id}",
@@ -653,7 +653,7 @@ def _add_catalog(router: APIRouter) -> None:
         tags=["catalog"],
         dependencies=catalog,
     )
-    def patch(service: Of, category: str, product_id: str, body: ProductPatch) -> None:
+    def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
         """Change price, sizes or stock of a product."""
         served, changes = service.models.active(category), body.model_dump(exclude_unset=True)
         product_id = composed(product_id)  # as rows have it, whatever the catalog writes

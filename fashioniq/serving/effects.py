@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.words import tokenize
-from fashioniq.loop.live import Live, Step
+from fashioniq.loop.live import DialogStep, Live
 from fashioniq.loop.query import Query
 
 MOST = 8  # words of a request that are left out in turn
 
 
-def effects(before: Live, step: Step, words: Sequence[str], ids: Sequence[str]) -> list[dict[str, int]]:
+def effects(before: Live, step: DialogStep, words: Sequence[str], ids: Sequence[str]) -> list[dict[str, int]]:
     """For each product, the places in the whole gallery that it would lose if a word had not been said.
 
     `before` is the dialog before the step, `words` are words of it that the model knows.
@@ -30,7 +30,7 @@ def effects(before: Live, step: Step, words: Sequence[str], ids: Sequence[str]) 
     return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]
 
 
-def _without(before: Live, step: Step, word: str) -> Step:
+def _without(before: Live, step: DialogStep, word: str) -> DialogStep:
     """A step without a word or phrase, and without the parts of which nothing else is known."""
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     says = [" ".join(tokenize(pattern.sub(" ", part))) for part in step.says]

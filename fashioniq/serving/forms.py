@@ -14,7 +14,7 @@ from fashioniq.serving.schemas import (
     MAX_TURNS,
     MAX_VALUES,
     Currency,
-    Filters,
+    FiltersBody,
     Identifier,
     PriceFilter,
     SizesFilter,
@@ -54,9 +54,9 @@ class Sent(BaseModel):
         return hashlib.sha256(self.key.encode()).hexdigest()
 
     @property
-    def filters(self) -> Filters:
+    def filters(self) -> FiltersBody:
         """Filters of a form. Raises Problem for a price that is not a number."""
-        return Filters(
+        return FiltersBody(
             price=self._price(),
             sizes=SizesFilter(any=self.sizes) if self.sizes else None,
             in_stock=True if self.in_stock else None,

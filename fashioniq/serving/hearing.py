@@ -9,11 +9,11 @@ from rapidfuzz.process import extract
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes
-from fashioniq.loop.live import Chosen, Step
+from fashioniq.loop.live import ChosenLabel, DialogStep
 from fashioniq.loop.wording import key_of
 from fashioniq.serving.limits import KINDS, filters_after, text_of
 from fashioniq.serving.problems import wrong
-from fashioniq.serving.schemas import Changed, Filters, Heard, Held, LabelWish, WishHeard
+from fashioniq.serving.schemas import Changed, FiltersBody, HeardReply, Held, LabelWishBody, WishHeard
 from fashioniq.serving.served import Served
 from fashioniq.store import scrub
 
@@ -27,20 +27,20 @@ class Given(Protocol):
     says: str | None
     like: str | None
     less_like: str | None
-    wish: LabelWish | None
+    wish: LabelWishBody | None
 
 
 class Understood(NamedTuple):
     """A turn as it was understood. `notes` are codes of notices."""
 
-    step: Step
-    heard: Heard
-    filters: Filters
+    step: DialogStep
+    heard: HeardReply
+    filters: FiltersBody
     notes: tuple[str, ...] = ()
 
 
 def understood(
-    served: Served, given: Given, about: str | None, question: str, filters: Filters, *, at: str = ""
+    served: Served, given: Given, about: str | None, question: str, filters: FiltersBody, *, at: str = ""
 ) -> Understood:
     """What is understood of a turn about a product, or none, in which these filters held.
 
@@ -51,35 +51,37 @@ def understood(
         if getattr(given, name) is not None and served.asks:
             raise wrong(f"{at}/{name}", "questions_only", "questions-only")
     if given.like is not None:
-        return Understood(Step(like=given.like), Heard(), filters)
+        return Understood(DialogStep(like=given.like), HeardReply(), filters)
     if given.less_like is not None:
-        return Understood(Step(less_like=given.less_like), Heard(), filters)
+        return Understood(DialogStep(less_like=given.less_like), HeardReply(), filters)
     if given.wish is not None:
         wording = served.system.wording
         if wording is None or wording.family_of(given.wish.label) is None:
             raise wrong(f"{at}/wish/label", "unknown_label", "unknown-label")
-        return Understood(Step(wish=Chosen(given.wish.label, given.wish.denied)), Heard(), filters)
+        return Understood(
+            DialogStep(wish=ChosenLabel(given.wish.label, given.wish.denied)), HeardReply(), filters
+        )
     if given.says is None:
-        return Understood(Step(), Heard(), filters)
+        return Understood(DialogStep(), HeardReply(), filters)
     return said(served, given.says, about, question, filters, at=f"{at}/says")
 
 
 def said(
-    served: Served, text: str, about: str | None, question: str, filters: Filters, *, at: str
+    served: Served, text: str, about: str | None, question: str, filters: FiltersBody, *, at: str
 ) -> Understood:
     """What is understood of words; `at` is their place in the request. Raises Problem if it is nothing."""
     text = scrub(text)
     system = served.system
     request = system.read(text)
     if not request.understood and request.like_shown and about in system.gallery.items.positions:
-        return Understood(Step(like=about), Heard(), filters)
+        return Understood(DialogStep(like=about), HeardReply(), filters)
     if not request.understood:
         raise wrong(at, "no_known_word", "nothing-understood", near=_near(served, request.unknown))
     clauses, cut = shortened(text, served.max_words)
     parts = tuple(clause for clause in clauses if system.read(clause).known)
     if system.wording is None:
         heard_words = tokenize(" ".join(clauses))
-        heard = Heard(
+        heard = HeardReply(
             known=[word for word in heard_words if word not in request.unknown],
             unknown=list(request.unknown),
             near=_near(served, request.unknown),
@@ -87,14 +89,14 @@ def said(
         )
         if not parts:  # all words that are known are beyond the limit
             raise wrong(at, "no_known_word", "nothing-understood", near=heard.near)
-        return Understood(Step(parts, about, question), heard, filters)
+        return Understood(DialogStep(parts, about, question), heard, filters)
     filters, notes = filters_after(served, filters, request, about)
-    step = Step(parts, about, question, text=text)
+    step = DialogStep(parts, about, question, text=text)
     return Understood(step, _heard(served, request), filters, notes)
 
 
-def _heard(served: Served, request: ParsedRequest) -> Heard:
-    return Heard(
+def _heard(served: Served, request: ParsedRequest) -> HeardReply:
+    return HeardReply(
         known=list(request.known),
         unknown=list(request.unknown),
         near=_near(served, request.unknown),
@@ -126,7 +128,7 @@ def _near(served: Served, unknown: Iterable[str]) -> list[str]:
     return found[:NEAR_WORDS]
 
 
-def holding(wishes: Wishes, filters: Filters) -> list[Held]:
+def holding(wishes: Wishes, filters: FiltersBody) -> list[Held]:
     """What holds: wishes, then filters."""
     found = [
         Held(
@@ -143,10 +145,10 @@ def holding(wishes: Wishes, filters: Filters) -> list[Held]:
     return [*found, *(Held(id=kind, kind=kind, text=text_of(filters, kind)) for kind in given)]
 
 
-def without(filters: Filters, wishes: Wishes, id: str) -> tuple[Filters, Step]:
+def without(filters: FiltersBody, wishes: Wishes, id: str) -> tuple[FiltersBody, DialogStep]:
     """Filters after something was taken back, and the step that takes it back. Raises Problem if it does not hold."""
     if id in KINDS and getattr(filters, id) is not None:
-        return filters.model_copy(update={id: None}), Step()
+        return filters.model_copy(update={id: None}), DialogStep()
     if id not in {key_of(wish) for wish in wishes.held}:
         raise wrong("/drop", "not_held", "not-held")
-    return filters, Step(dropped=id)
+    return filters, DialogStep(dropped=id)

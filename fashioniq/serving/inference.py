@@ -32,7 +32,7 @@ log = logging.getLogger("fashioniq.serving")
 
 
 @dataclass
-class _Search:
+class _SearchJob:
     """Search of the dialog that `live` returns."""
 
     live: Callable[[], Live]
@@ -53,7 +53,7 @@ class Inference:
     """The thread and its queue. `largest` is the largest number of searches that were done together."""
 
     def __init__(self, waiting: int = WAITING) -> None:
-        self._jobs: queue.Queue[_Search | _Call | None] = queue.Queue(waiting)
+        self._jobs: queue.Queue[_SearchJob | _Call | None] = queue.Queue(waiting)
         self.largest = 0
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
         self._thread.start()
@@ -70,7 +70,7 @@ class Inference:
 
         Raises Problem if too many requests wait or the search engine fails, and whatever `live` raises.
         """
-        return self._wait(_Search(live, count, allowed_N), PATIENCE)
+        return self._wait(_SearchJob(live, count, allowed_N), PATIENCE)
 
     def call(self, work: Callable[[], Any], seconds: float = ENDED) -> Any:
         """Return the result of other work, such as loading a model.
@@ -87,7 +87,7 @@ class Inference:
         if self._thread.is_alive():
             raise TimeoutError(f"the models have not completed their last work within {ENDED:g} seconds")
 
-    def _wait(self, job: _Search | _Call, seconds: float) -> Any:
+    def _wait(self, job: _SearchJob | _Call, seconds: float) -> Any:
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
@@ -114,8 +114,8 @@ class Inference:
                 if None in jobs:
                     return
 
-    def _do(self, jobs: list[_Search | _Call]) -> None:
-        ready: list[tuple[_Search, Live]] = []
+    def _do(self, jobs: list[_SearchJob | _Call]) -> None:
+        ready: list[tuple[_SearchJob, Live]] = []
         for job in jobs:
             try:
                 if isinstance(job, _Call):
@@ -124,14 +124,14 @@ class Inference:
                     ready.append((job, job.live()))
             except BaseException as error:
                 job.done.set_exception(error)
-        groups: dict[tuple[int, int], list[tuple[_Search, Live]]] = {}
+        groups: dict[tuple[int, int], list[tuple[_SearchJob, Live]]] = {}
         for job, live in ready:
             mask = 0 if job.allowed_N is None else id(job.allowed_N)
             groups.setdefault((id(live.system), mask), []).append((job, live))
         for group in groups.values():
             self._search(group[0][1].system, group)
 
-    def _search(self, system: System, group: list[tuple[_Search, Live]]) -> None:
+    def _search(self, system: System, group: list[tuple[_SearchJob, Live]]) -> None:
         """Search the dialogs of one system with one mask together."""
         self.largest = max(self.largest, len(group))
         try:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from fashioniq.data.offers import MAX_PRICE, decimals
 from fashioniq.language.wishes import EVERYTHING, OfferLimits, ParsedRequest
-from fashioniq.serving.schemas import Filters, PriceFilter, SizesFilter
+from fashioniq.serving.schemas import FiltersBody, PriceFilter, SizesFilter
 from fashioniq.serving.served import Served
 
 Kind = Literal["price", "sizes", "in_stock"]
@@ -14,8 +14,8 @@ HUNDREDTHS = 2  # decimals of the prices of OfferLimits, in any currency
 
 
 def filters_after(
-    served: Served, filters: Filters, request: ParsedRequest, about: str | None
-) -> tuple[Filters, tuple[str, ...]]:
+    served: Served, filters: FiltersBody, request: ParsedRequest, about: str | None
+) -> tuple[FiltersBody, tuple[str, ...]]:
     """Filters after a request about a product, or none, and codes of notices.
 
     A limit is no filter where nothing is known of any product, such as a price in a shop without prices.
@@ -35,7 +35,7 @@ def filters_after(
     before = OfferLimits() if EVERYTHING in back else _limits_of(filters).without(back)
     after = before.after(limits, price)
     sizes = [name for size in after.sizes for name in _sizes(served, size)] if limits.sizes else after.sizes
-    found = Filters(
+    found = FiltersBody(
         price=_price(after.least_minor, after.most_minor, after.currency or served.shelf.currency),
         sizes=SizesFilter(any=list(dict.fromkeys(sizes))) if sizes else None,
         in_stock=True if after.in_stock else None,
@@ -77,7 +77,7 @@ def _price(least: int | None, most: int | None, currency: str) -> PriceFilter | 
     return PriceFilter(gte=bounds[0], lte=bounds[1], currency=currency)
 
 
-def _limits_of(filters: Filters) -> OfferLimits:
+def _limits_of(filters: FiltersBody) -> OfferLimits:
     price = filters.price
     sizes = tuple(filters.sizes.any) if filters.sizes else ()
     limits = OfferLimits(sizes=sizes, in_stock=bool(filters.in_stock))
@@ -95,7 +95,7 @@ def _scaled(minor: int, given: int, wanted: int) -> int:
     return int(Decimal(minor).scaleb(wanted - given))
 
 
-def over(filters: Filters, others: Filters) -> Filters:
+def over(filters: FiltersBody, others: FiltersBody) -> FiltersBody:
     """Filters of which the others replace those of the same kind."""
     given: dict[str, Any] = {
         kind: getattr(others, kind) for kind in KINDS if getattr(others, kind) is not None
@@ -103,7 +103,7 @@ def over(filters: Filters, others: Filters) -> Filters:
     return filters.model_copy(update=given)
 
 
-def text_of(filters: Filters, kind: Kind) -> str:
+def text_of(filters: FiltersBody, kind: Kind) -> str:
     """A filter in words, such as "up to 50.00 EUR"."""
     if kind == "price" and (price := filters.price):
         low, high = (

@@ -12,7 +12,7 @@ from fashioniq.files import UserError
 from fashioniq.serving.inference import Inference
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.served import Served
-from fashioniq.store import Model, Store, Unavailable
+from fashioniq.store import ModelRow, Store, Unavailable
 
 GARBAGE = 10_000  # new objects that start a garbage collection (Python's default: 700)
 LOADED = 4 * 3600.0  # seconds for a model, which embeds and indexes millions of products
@@ -108,7 +108,7 @@ class Models:
         """
         served = self._loaded(run, again=True)
         model = self.store.register_model(
-            Model(
+            ModelRow(
                 id=served.version,
                 category=served.category,
                 folder=str(run.resolve()),

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 
 from fashioniq.serving.forms import Key, Sent, cookie_name, same_origin
 from fashioniq.serving.problems import Problem, wrong
-from fashioniq.serving.schemas import Filters, LabelWish, Number, SessionRequest, Start, TurnRequest
+from fashioniq.serving.schemas import FiltersBody, LabelWishBody, Number, SessionBody, StartBody, TurnBody
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.serving.uploads import MAX_BYTES
-from fashioniq.serving.view import PREFIX, STATIC, Message, message_of, render, state, static_file
-from fashioniq.store import Session
+from fashioniq.serving.view import PREFIX, STATIC, ProblemView, message_of, render, state, static_file
+from fashioniq.store import SessionRow
 
 LIFE = 24 * 3600  # seconds of a cookie
 FORM = 64 * 1024  # bytes of a form besides its picture
@@ -49,7 +49,7 @@ class Visit:
     request: Request
     service: Service
     served: Served
-    session: Session | None = None
+    session: SessionRow | None = None
     stale: bool = False
     cookie: str | None = None
 
@@ -63,13 +63,13 @@ class Visit:
         """Whether the browser asks not to use what is said (Global Privacy Control)."""
         return self.request.headers.get("sec-gpc") == "1"
 
-    def started(self, sent: Sent, start: Start | None = None) -> Session:
+    def started(self, sent: Sent, start: StartBody | None = None) -> SessionRow:
         """The session, which begins with the first form that is sent."""
         if self.stale:
             raise Problem("session-expired")
         if self.session is None:
             self.request.app.state.access.limit(self.request, "sessions")
-            wanted = SessionRequest(category=self.served.category, start=start or Start())
+            wanted = SessionBody(category=self.served.category, start=start or StartBody())
             answer = self.service.start(wanted, "page", key="page", secret=sent.key)
             self.session = self.service.open(answer.session_id, answer.session_token)
             self.cookie = f"{answer.session_id}.{answer.session_token}"
@@ -79,13 +79,13 @@ class Visit:
         """Add a turn."""
         session = self.started(sent)
         try:
-            turn = TurnRequest(after_turn=sent.after_turn, **fields)
+            turn = TurnBody(after_turn=sent.after_turn, **fields)
         except ValidationError:
             raise wrong("/says", "invalid") from None
         self.service.add_turn(session, turn, sent.stored_key)
         self.request.app.state.measures.turns.labels(session.category).inc()
 
-    def page(self, message: Message | None = None, status: int = 200, draft: str = "") -> Response:
+    def page(self, message: ProblemView | None = None, status: int = 200, draft: str = "") -> Response:
         """The page with the present state of the conversation."""
         values = state(self.request, self.service, self.served, self.session)
         values |= {"message": message, "draft": draft}
@@ -135,7 +135,7 @@ def add_routes(router: APIRouter) -> None:
         if not visit.stale:
             return visit.page()
         visit.cookie = ""
-        return visit.page(Message("new"))
+        return visit.page(ProblemView("new"))
 
     @router.post(
         PREFIX + "/{category}/picture",
@@ -149,7 +149,7 @@ def add_routes(router: APIRouter) -> None:
             request.app.state.access.limit(request, "uploads")
             seen = visit.service.upload(visit.served.category, picture.file.read())
             visit.session, visit.stale = None, False
-            visit.started(Sent(key=key), Start(picture_id=seen.picture_id))
+            visit.started(Sent(key=key), StartBody(picture_id=seen.picture_id))
         except Problem as problem:
             if problem.code not in WITH_PRODUCTS:
                 raise
@@ -226,9 +226,9 @@ def _answering(action: Action) -> Callable[..., Response]:
 
 def _say(visit: Visit, sent: Sent) -> None:
     if visit.session is None and sent.about and sent.about not in visit.served.typical:
-        visit.started(sent, Start(product_id=sent.about))
+        visit.started(sent, StartBody(product_id=sent.about))
     if sent.wish:
-        visit.turn(sent, wish=LabelWish(label=sent.wish))
+        visit.turn(sent, wish=LabelWishBody(label=sent.wish))
     else:  # about no product, unless one was chosen
         visit.turn(sent, says=(sent.chip or sent.says).strip(), about=sent.about or "")
 
@@ -247,7 +247,7 @@ def _drop(visit: Visit, sent: Sent) -> None:
 
 def _filter(visit: Visit, sent: Sent) -> None:
     if sent.without == "all":
-        filters = Filters()
+        filters = FiltersBody()
     elif sent.without:
         present = visit.service.read(visit.started(sent)).filters
         filters = present.model_copy(update={sent.without: None})
@@ -281,7 +281,7 @@ def _delete(visit: Visit, sent: Sent) -> str:
 def _restart(visit: Visit, sent: Sent) -> None:
     visit.session, visit.stale, visit.cookie = None, False, ""
     if sent.product:
-        visit.started(sent, Start(product_id=sent.product))
+        visit.started(sent, StartBody(product_id=sent.product))
 
 
 ACTIONS: dict[str, Action] = {

@@ -46,13 +46,13 @@ Number = Annotated[int, Path(ge=0, le=MAX_TURNS)]  # of a turn, in an address
 LATER = WrapValidator(lambda given, _: given)
 
 
-class Wire(BaseModel):
+class Body(BaseModel):
     """Base class of requests."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class PriceFilter(Wire):
+class PriceFilter(Body):
     """Price in minor units of a currency; at least one bound."""
 
     gte: Minor | None = None
@@ -66,13 +66,13 @@ class PriceFilter(Wire):
         return self
 
 
-class SizesFilter(Wire):
+class SizesFilter(Body):
     """Products in at least one of these sizes."""
 
     any: list[Identifier] = Field(min_length=1, max_length=MAX_VALUES)
 
 
-class Filters(Wire):
+class FiltersBody(Body):
     """Conditions that every product shown must meet. A product whose price, sizes or stock are unknown meets none."""
 
     price: PriceFilter | None = None
@@ -80,45 +80,45 @@ class Filters(Wire):
     in_stock: Literal[True] | None = None
 
 
-class LabelWish(Wire):
+class LabelWishBody(Body):
     """A label of the catalog, such as one of the facets, that products shall have, or shall not have."""
 
     label: Identifier
     denied: bool = False
 
 
-class Said(Wire):
+class SearchTurnBody(Body):
     """One turn of a dialog for the stateless search: words, about a product or none, or what was chosen instead."""
 
     says: Words | None = None
     like: Identifier | None = None
     less_like: Identifier | None = None
-    wish: LabelWish | None = None
+    wish: LabelWishBody | None = None
     about: Identifier | None = None
     question: Title = ""
 
     @model_validator(mode="after")
-    def _one(self) -> "Said":
+    def _one(self) -> "SearchTurnBody":
         if sum(one is not None for one in (self.says, self.like, self.less_like, self.wish)) != 1:
             raise ValueError("give one of says, like, less_like and wish")
         return self
 
 
-class SearchRequest(Wire):
+class SearchBody(Body):
     """A whole dialog, oldest turn first. Without turns, products that differ from each other are found.
 
     Limits that are said, such as a price, hold unless `filters` has others. With `explain`, the results have the
     parts of their scores, and the effects of the words of the last turn; with `facets`, the answer has facets.
     """
 
-    said: list[Said] = Field(default=[], max_length=MAX_TURNS, alias="turns")
-    filters: Filters = Filters()
+    said: list[SearchTurnBody] = Field(default=[], max_length=MAX_TURNS, alias="turns")
+    filters: FiltersBody = FiltersBody()
     k: Many = 8
     explain: bool = False
     facets: bool = False
 
 
-class Start(Wire):
+class StartBody(Body):
     """What a session starts from: a product, an uploaded picture, a text, or nothing."""
 
     product_id: Identifier | None = None
@@ -126,18 +126,18 @@ class Start(Wire):
     text: Words | None = None
 
     @model_validator(mode="after")
-    def _at_most_one(self) -> "Start":
+    def _at_most_one(self) -> "StartBody":
         if sum(value is not None for value in (self.product_id, self.picture_id, self.text)) > 1:
             raise ValueError("give one of product_id, picture_id and text")
         return self
 
 
-class SessionRequest(Wire):
+class SessionBody(Body):
     """A new session."""
 
     category: Identifier
-    start: Start = Start()
-    filters: Filters = Filters()
+    start: StartBody = StartBody()
+    filters: FiltersBody = FiltersBody()
     consent: Consent = "none"
     client_id: Identifier | None = None
     k: Many = 8
@@ -145,7 +145,7 @@ class SessionRequest(Wire):
     origin: Literal["api", "test", "bot"] = "api"
 
 
-class TurnRequest(Wire):
+class TurnBody(Body):
     """A turn: words, or what was chosen instead of words.
 
     Words are about a product that was shown: by default the first one of the last answer, or none as long as nothing
@@ -160,17 +160,17 @@ class TurnRequest(Wire):
     says: Words | None = None
     like: Identifier | None = None
     less_like: Identifier | None = None
-    wish: LabelWish | None = None
+    wish: LabelWishBody | None = None
     drop: Identifier | None = None
     about: Identifier | Literal[""] | None = None
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
-    filters: Filters | None = None
+    filters: FiltersBody | None = None
     k: Many = 8
     explain: bool = False
     facets: bool = False
 
     @model_validator(mode="after")
-    def _one(self) -> "TurnRequest":
+    def _one(self) -> "TurnBody":
         given = [self.says, self.like, self.less_like, self.wish, self.drop]
         if sum(one is not None for one in given) > 1:
             raise ValueError("give one of says, like, less_like, wish and drop")
@@ -179,13 +179,13 @@ class TurnRequest(Wire):
         return self
 
 
-class ConsentRequest(Wire):
+class ConsentBody(Body):
     """A changed consent."""
 
     consent: Consent
 
 
-class ProductRequest(Wire):
+class ProductBody(Body):
     """A product of the catalog; absent fields are unknown, and absent stock is in stock."""
 
     model_config = ConfigDict(
@@ -206,42 +206,42 @@ class ProductRequest(Wire):
 
     id: Identifier
     title: Title = ""
-    price: "Price | None" = None
+    price: "PriceBody | None" = None
     sizes: Sizes | None = None
     in_stock: bool | None = None
     url: Annotated[str, Field(max_length=LONGEST_URL, pattern=URL + "$")] | None = None
     group_id: Identifier | None = None
 
 
-class Price(Wire):
+class PriceBody(Body):
     """Price in minor units, such as cents, of a currency of ISO 4217."""
 
     minor: Minor
     currency: Currency
 
 
-class ProductPatch(Wire):
+class ProductPatchBody(Body):
     """Changed fields of a product."""
 
-    price: Price | None = None
+    price: PriceBody | None = None
     sizes: Sizes | None = None
     in_stock: bool | None = None
 
 
-class ProductsRequest(Wire):
+class ProductsBody(Body):
     """Products to add or replace. Each is checked on its own, so that one wrong product does not stop the others."""
 
-    products: list[Annotated[ProductRequest, LATER]] = Field(min_length=1, max_length=MAX_PRODUCTS)
+    products: list[Annotated[ProductBody, LATER]] = Field(min_length=1, max_length=MAX_PRODUCTS)
 
 
-class EventRequest(Wire):
+class EventBody(Body):
     """What a shopper did with a product, with the names of UBI 1.3."""
 
-    class Attributes(Wire):
-        class Object(Wire):
+    class Attributes(Body):
+        class Object(Body):
             object_id: Identifier
 
-        class Position(Wire):
+        class Position(Body):
             ordinal: Annotated[int, Field(ge=1, le=10_000, strict=True)]
 
         object: Object
@@ -257,20 +257,20 @@ class EventRequest(Wire):
     event_attributes: Attributes
 
 
-class EventsRequest(Wire):
+class EventsBody(Body):
     """Events; each is checked on its own."""
 
-    events: list[Annotated[EventRequest, LATER]] = Field(min_length=1, max_length=MAX_EVENTS)
+    events: list[Annotated[EventBody, LATER]] = Field(min_length=1, max_length=MAX_EVENTS)
 
 
-class ModelRequest(Wire):
+class ModelBody(Body):
     """A run folder in the folder of models, by name."""
 
     run: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     activate: bool = False
 
 
-class Picture(Wire):
+class PictureReply(Body):
     """Where to get a picture of a product, or a generated one, and its text for people who cannot see it."""
 
     url: str
@@ -278,14 +278,14 @@ class Picture(Wire):
     alt: str
 
 
-class Why(Wire):
+class Why(Body):
     """A word of the dialog that is found in the product."""
 
     word: str
     by: Literal["attribute", "title"]
 
 
-class WishScore(Wire):
+class WishScore(Body):
     """A wish, how far a product has what it names (0 to 1), and what that adds to its score."""
 
     text: str
@@ -295,7 +295,7 @@ class WishScore(Wire):
     adds: float
 
 
-class Parts(Wire):
+class ScorePartsReply(Body):
     """Parts of a score, whose sum orders the products: `vector` is the cosine with the query for vectors of unit
     length, `lexical` counts the words in titles and labels.
     """
@@ -305,31 +305,31 @@ class Parts(Wire):
     wishes: list[WishScore]
 
 
-class Result(Wire):
+class ResultReply(Body):
     """A product found. `effects` are the places among all products that a word moved it up, below 0 for down."""
 
     product_id: str
     rank: int
     score: float
     title: str
-    price: Price | None
+    price: PriceBody | None
     sizes: list[str] | None
     in_stock: bool | None
     url: str | None  # of the product's page
-    image: Picture | None
+    image: PictureReply | None
     why: list[Why]
     effects: dict[str, int] | None = None
-    parts: Parts | None = None
+    parts: ScorePartsReply | None = None
 
 
-class Changed(Wire):
+class Changed(Body):
     """A word that was corrected or replaced by one of the catalog."""
 
     said: str
     meant: str
 
 
-class WishHeard(Wire):
+class WishHeard(Body):
     """A wish of a text: any of these labels, or other words, or a step on the scale of a family, such as longer.
 
     `start` and `end` are its place in the text, in characters.
@@ -344,7 +344,7 @@ class WishHeard(Wire):
     end: int
 
 
-class Heard(Wire):
+class HeardReply(Body):
     """What was understood of a text: words that are known and unknown, and known ones that are spelled like the
     latter. Words after `cut_after` were not read.
     """
@@ -357,7 +357,7 @@ class Heard(Wire):
     cut_after: str | None = None
 
 
-class Held(Wire):
+class Held(Body):
     """Something that holds now: a wish, or a filter on price, sizes or stock. `drop` takes it back by its id."""
 
     id: str
@@ -368,28 +368,28 @@ class Held(Wire):
     denied: bool = False
 
 
-class LabelCount(Wire):
+class LabelCount(Body):
     """Products with a label."""
 
     label: str
     count: int
 
 
-class FamilyCounts(Wire):
+class FamilyCounts(Body):
     """Labels of a family, such as colors, the most frequent ones first."""
 
     family: str
     labels: list[LabelCount]
 
 
-class SizeCount(Wire):
+class SizeCount(Body):
     """Products in a size."""
 
     size: str
     count: int
 
 
-class PriceCount(Wire):
+class PriceCount(Body):
     """Products in a range of prices, both bounds included; a bound is null where it is open."""
 
     gte: int | None
@@ -398,7 +398,7 @@ class PriceCount(Wire):
     count: int
 
 
-class FacetCounts(Wire):
+class FacetCounts(Body):
     """Counts among the products that meet the filters and all wishes for labels; if none does, among those that meet
     the filters. Labels that none or all of them have are left out.
     """
@@ -410,14 +410,14 @@ class FacetCounts(Wire):
     prices: list[PriceCount]
 
 
-class Notice(Wire):
+class Notice(Body):
     """Something that the person should know."""
 
     code: str
     text: str
 
 
-class Ranking(Wire):
+class RankingReply(Body):
     """Products found, best first. `eligible` products meet the filters; `exact` tells whether the search is.
 
     `filters` and `holding` are in effect, said or given. `picture` was generated from the last words, which the next
@@ -428,19 +428,19 @@ class Ranking(Wire):
     turn: int = 0
     model: str
     question: str = ""
-    picture: Picture | None = None
+    picture: PictureReply | None = None
     took_ms: int
     eligible: int
     exact: bool
-    heard: Heard
-    filters: Filters
+    heard: HeardReply
+    filters: FiltersBody
     holding: list[Held]
-    results: list[Result]
+    results: list[ResultReply]
     facets: FacetCounts | None = None
     notices: list[Notice] = []
 
 
-class TurnShown(Wire):
+class TurnReply(Body):
     """A turn of a session as it was shown."""
 
     turn: int
@@ -449,12 +449,12 @@ class TurnShown(Wire):
     about: str | None
     question: str
     says: str | None
-    wish: LabelWish | None
+    wish: LabelWishBody | None
     shown: list[str]
     created_at: datetime
 
 
-class SessionAnswer(Wire):
+class SessionReply(Body):
     """A session with all its turns and the products of the last one. The token is given once, when it is made.
 
     `about` is the product that the next request is about by default.
@@ -465,13 +465,13 @@ class SessionAnswer(Wire):
     category: str
     model: str
     consent: Consent
-    filters: Filters
+    filters: FiltersBody
     about: str | None
-    turns: list[TurnShown]
-    last: Ranking
+    turns: list[TurnReply]
+    last: RankingReply
 
 
-class PictureAnswer(Wire):
+class UploadReply(Body):
     """An uploaded picture, and the attributes seen in it."""
 
     picture_id: str
@@ -479,7 +479,7 @@ class PictureAnswer(Wire):
     expires_at: datetime
 
 
-class ItemStatus(Wire):
+class ItemStatus(Body):
     """What became of one item of a bulk request."""
 
     id: str
@@ -488,7 +488,7 @@ class ItemStatus(Wire):
     searchable: bool | None = None
 
 
-class BulkAnswer(Wire):
+class BulkReply(Body):
     """What became of each item, in their order."""
 
     errors: bool

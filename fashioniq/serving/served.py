@@ -29,7 +29,7 @@ from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
 from fashioniq.serving.diverse import diverse
 from fashioniq.serving.facets import Facets
-from fashioniq.serving.shelf import Shelf
+from fashioniq.serving.shelf import ProductColumns
 from fashioniq.serving.uploads import Uploads
 from fashioniq.systems import load
 from fashioniq.systems.illustrated import Illustrated
@@ -66,7 +66,7 @@ class Served:
     )
     speech: str = "en"  # language of the labels
     offers_sha256: str = field(init=False)
-    shelf: Shelf = field(init=False)
+    shelf: ProductColumns = field(init=False)
     facets: Facets = field(init=False)
     typical: list[str] = field(init=False)
 
@@ -77,7 +77,7 @@ class Served:
     ) -> None:
         self.offers_sha256 = hashlib.sha256(msgspec.json.encode(offers or {}, order="sorted")).hexdigest()
         items = self.system.gallery.items
-        self.shelf = Shelf(items.positions, offers)
+        self.shelf = ProductColumns(items.positions, offers)
         learned: list[tuple[str, str, np.ndarray]] = []
         if (wording := self.system.wording) is not None:
             wording.labels_of(0)  # what is computed when it is first needed

@@ -24,7 +24,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed, tokenize
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.loop.live import Live, Step
+from fashioniq.loop.live import DialogStep, Live
 from fashioniq.serving.answers import (
     WIDTH,
     disobedient,
@@ -46,31 +46,31 @@ from fashioniq.serving.pictures import encoded
 from fashioniq.serving.problems import Problem, wrong
 from fashioniq.serving.schemas import (
     MAX_TURNS,
-    Filters,
-    Heard,
-    PictureAnswer,
-    Ranking,
-    SearchRequest,
-    SessionAnswer,
-    SessionRequest,
-    TurnRequest,
+    FiltersBody,
+    HeardReply,
+    RankingReply,
+    SearchBody,
+    SessionBody,
+    SessionReply,
+    TurnBody,
+    UploadReply,
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.turns import kind_of, shown, steps_of, stored_step, subject, wishes_of
 from fashioniq.serving.uploads import restored, stored
 from fashioniq.store import (
-    Event,
+    EventRow,
     Gone,
     KeyReused,
-    Session,
+    SessionRow,
     Spool,
     Store,
-    Turn,
     TurnConflict,
+    TurnRow,
     Unavailable,
     scrub,
 )
-from fashioniq.systems.illustrated import State as Illustrations
+from fashioniq.systems.illustrated import IllustratedState as Illustrations
 
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture
 REMEMBERED = 2000  # dialogs whose state is kept
@@ -100,10 +100,10 @@ class Service:
         self._lock = threading.Lock()
         self._drawing = threading.Semaphore(DRAWING)
 
-    def search(self, category: str, request: SearchRequest) -> Ranking:
+    def search(self, category: str, request: SearchBody) -> RankingReply:
         """Products for a whole dialog, of which nothing is stored."""
         watch, served = _Watch(), self.models.active(category)
-        heard, filters, notes, steps = Heard(), Filters(), tuple[str, ...](), list[Step]()
+        heard, filters, notes, steps = HeardReply(), FiltersBody(), tuple[str, ...](), list[DialogStep]()
         for number, turn in enumerate(map(served.spelled, request.said)):
             at = f"/turns/{number}"
             named = {"about": turn.about, "like": turn.like, "less_like": turn.less_like}
@@ -121,26 +121,26 @@ class Service:
             self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1], live)
         return ranking
 
-    def similar(self, category: str, name: str, k: int) -> Ranking:
+    def similar(self, category: str, name: str, k: int) -> RankingReply:
         """Products like one product, without itself."""
         watch, served = _Watch(), self.models.active(category)
         name = served.own(name)
         _check(served, {"/product_id": name})
         ranking = self._ranking(
-            served, lambda: _near(served, name), _Wanted(Filters(), k + 1, Heard()), watch
+            served, lambda: _near(served, name), _Wanted(FiltersBody(), k + 1, HeardReply()), watch
         )[1]
         others = [one for one in ranking.results if one.product_id != name][:k]
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking
 
-    def first(self, category: str) -> Ranking:
+    def first(self, category: str) -> RankingReply:
         """The products that a session without a start begins with; nothing is stored."""
-        wanted = _Wanted(Filters(), SessionRequest(category=category).k, Heard(), facets=True)
+        wanted = _Wanted(FiltersBody(), SessionBody(category=category).k, HeardReply(), facets=True)
         return self._diverse(self.models.active(category), wanted, _Watch())[1]
 
     def start(
-        self, request: SessionRequest, origin: str, key: str | None = None, secret: str = ""
-    ) -> SessionAnswer:
+        self, request: SessionBody, origin: str, key: str | None = None, secret: str = ""
+    ) -> SessionReply:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         watch, served = _Watch(), self.models.active(request.category)
         start = served.spelled(request.start)
@@ -150,7 +150,7 @@ class Service:
         now = self.store.now()
         with _store_errors():
             client = self.store.client_hmac(request.client_id) if request.client_id else None
-        session = Session(
+        session = SessionRow(
             id=f"ses_{secrets.token_hex(16)}",
             category=served.category,
             model=served.version,
@@ -164,7 +164,7 @@ class Service:
             arm="explore" if request.consent == "training" and random.random() < self.explore else None,
         )
         about, filters = start.product_id or start.picture_id, request.filters
-        found = Understood(Step(), Heard(), filters)
+        found = Understood(DialogStep(), HeardReply(), filters)
         if start.text:
             found = said(served, start.text, None, "", filters, at="/start/text")
             filters = over(found.filters, filters)
@@ -199,7 +199,7 @@ class Service:
         answer = self.read(session, facets=request.facets)
         return answer.model_copy(update={"session_token": token})
 
-    def open(self, session_id: str, token: str | None) -> Session:
+    def open(self, session_id: str, token: str | None) -> SessionRow:
         """The session with this id and token."""
         with _store_errors():
             session = self.store.session(session_id)
@@ -209,25 +209,25 @@ class Service:
             raise Problem("session-expired")
         return session
 
-    def read(self, session: Session, facets: bool = False) -> SessionAnswer:
+    def read(self, session: SessionRow, facets: bool = False) -> SessionReply:
         """All turns of a session, and the products of the last one as they were shown."""
         with _store_errors():
             turns = self.store.turns(session.id)
         if not turns:
             raise Problem("unknown-session")
         served = self.models.version(session.model)
-        return SessionAnswer(
+        return SessionReply(
             session_id=session.id,
             category=session.category,
             model=session.model,
             consent=session.consent,
-            filters=Filters.model_validate(turns[-1].filters),
+            filters=FiltersBody.model_validate(turns[-1].filters),
             about=None if served.asks else subject(turns),
             turns=[shown(turn) for turn in turns],
             last=self._stored(served, turns, facets),
         )
 
-    def add_turn(self, session: Session, request: TurnRequest, key: str | None = None) -> Ranking:
+    def add_turn(self, session: SessionRow, request: TurnBody, key: str | None = None) -> RankingReply:
         """Add a turn: words, a product that the person likes, or new filters alone.
 
         The same request with the same key gets the answer of the first one.
@@ -295,18 +295,18 @@ class Service:
         return ranking
 
     def _understood(
-        self, served: Served, turns: Sequence[Turn], request: TurnRequest, about: str | None, question: str
+        self, served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str
     ) -> Understood:
         """A turn after stored ones; filters of the request replace those of before, also what is said of them."""
-        present = Filters.model_validate(turns[-1].filters)
+        present = FiltersBody.model_validate(turns[-1].filters)
         filters = present if request.filters is None else request.filters
         if request.drop is not None:
             filters, step = without(filters, wishes_of(served, turns), request.drop)
-            return Understood(step, Heard(), filters)
+            return Understood(step, HeardReply(), filters)
         found = understood(served, request, about, question, filters)
         return found if request.filters is None else found._replace(filters=over(found.filters, filters))
 
-    def picture(self, session: Session, n: int) -> bytes:
+    def picture(self, session: SessionRow, n: int) -> bytes:
         """The picture that turn `n` showed, as WebP: generated from the last words up to it."""
         with _store_errors():
             turns = [turn for turn in self.store.turns(session.id) if turn.n <= n]
@@ -321,7 +321,7 @@ class Service:
             raise Problem("unknown-picture")
         return encoded(picture, WIDTH)
 
-    def undo(self, session: Session, n: int) -> SessionAnswer:
+    def undo(self, session: SessionRow, n: int) -> SessionReply:
         """Take turn `n` and all later ones back."""
         if n < 1:
             raise wrong("/n", "the start cannot be undone")
@@ -329,14 +329,14 @@ class Service:
             self.store.undo(session.id, n)
         return self.read(session)
 
-    def choose(self, session: Session, name: str, event_id: str) -> None:
+    def choose(self, session: SessionRow, name: str, event_id: str) -> None:
         """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
         with _store_errors():
             for turn in reversed(self.store.turns(session.id)):
                 ids = [composed(one["id"]) for one in turn.shown]
                 if composed(name) in ids:
                     place = ids.index(composed(name))
-                    event = Event(
+                    event = EventRow(
                         event_id=event_id,
                         query_id=turn.query_id,
                         session_id=session.id,
@@ -349,7 +349,7 @@ class Service:
                     return
         raise wrong("/product", "not_shown", "not-shown")
 
-    def _diverse(self, served: Served, wanted: "_Wanted", watch: "_Watch") -> tuple[Live, Ranking]:
+    def _diverse(self, served: Served, wanted: "_Wanted", watch: "_Watch") -> tuple[Live, RankingReply]:
         """The first products for someone who has not said anything: some that differ from each other."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
@@ -364,7 +364,7 @@ class Service:
 
     def _ranking(
         self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
-    ) -> tuple[Live, Ranking]:
+    ) -> tuple[Live, RankingReply]:
         """The dialog that `live_of` returns, and the products nearest to its query."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
@@ -394,10 +394,10 @@ class Service:
         wanted: "_Wanted",
         eligible: int,
         watch: "_Watch",
-    ) -> Ranking:
+    ) -> RankingReply:
         turns, wishes = len(live.talk.turns), live.wishes
         read = wishes if served.system.wording else None
-        return Ranking(
+        return RankingReply(
             query_id=f"q_{secrets.token_hex(16)}",
             turn=turns,
             model=served.version,
@@ -418,7 +418,9 @@ class Service:
             ],
         )
 
-    def _explain(self, ranking: Ranking, before: Callable[[], Live], step: Step, live: Live) -> None:
+    def _explain(
+        self, ranking: RankingReply, before: Callable[[], Live], step: DialogStep, live: Live
+    ) -> None:
         """Add the parts of the scores after a step, and the effects of its words, to the results."""
         words = list(dict.fromkeys(ranking.heard.known))[:MOST]
         ids = [one.product_id for one in ranking.results]
@@ -428,7 +430,7 @@ class Service:
         for one, places, of_score in zip(ranking.results, found, scores, strict=True):
             one.effects, one.parts = places, of_score
 
-    def _row(self, session_id: str, n: int, live: Live, ranking: Ranking, wanted: "_Wanted") -> Turn:
+    def _row(self, session_id: str, n: int, live: Live, ranking: RankingReply, wanted: "_Wanted") -> TurnRow:
         """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
         assert ranking.query_id is not None
         ranking.turn = n
@@ -441,7 +443,7 @@ class Service:
         asks, shown = bool(ranking.question), len(ranking.results)
         explores = wanted.explores and shown
         chances = propensities(shown, wanted.k, ranking.eligible) if explores else [1.0] * shown
-        return Turn(
+        return TurnRow(
             query_id=ranking.query_id,
             session_id=session_id,
             n=n,
@@ -460,10 +462,10 @@ class Service:
             created_at=self.store.now(),
         )
 
-    def _stored(self, served: Served, turns: Sequence[Turn], with_facets: bool = False) -> Ranking:
+    def _stored(self, served: Served, turns: Sequence[TurnRow], with_facets: bool = False) -> RankingReply:
         """The answer to the last of the turns as it was given, with the facts of the products of today."""
         last, texts = turns[-1], [turn.says or "" for turn in turns]
-        cards, filters = served.system.cards, Filters.model_validate(last.filters)
+        cards, filters = served.system.cards, FiltersBody.model_validate(last.filters)
         wishes = wishes_of(served, turns)
         read = wishes if served.system.wording else None
         results = [
@@ -472,10 +474,12 @@ class Service:
             )
             for rank, one in enumerate(last.shown, 1)
         ]
-        heard = Heard(**{name: last.heard[name] for name in Heard.model_fields if name in last.heard})
+        heard = HeardReply(
+            **{name: last.heard[name] for name in HeardReply.model_fields if name in last.heard}
+        )
         heard_turns = sum(len(turn.heard.get("clauses", ())) for turn in turns)
         unmet, notes = None if results else filters, last.heard.get("notes", ())
-        return Ranking(
+        return RankingReply(
             query_id=last.query_id,
             turn=last.n,
             model=served.version,
@@ -492,7 +496,7 @@ class Service:
             notices=[*notices(served, heard_turns, heard, notes, unmet), *undrawn(last.heard.get("picture"))],
         )
 
-    def _before(self, served: Served, turns: Sequence[Turn]) -> Callable[[], Live]:
+    def _before(self, served: Served, turns: Sequence[TurnRow]) -> Callable[[], Live]:
         """Function for the thread of the models that returns the dialog after these turns."""
         steps = steps_of(turns)
         steps = [self._resolved(served, step) for step in steps]
@@ -506,7 +510,7 @@ class Service:
 
         return live
 
-    def upload(self, category: str, content: bytes) -> PictureAnswer:
+    def upload(self, category: str, content: bytes) -> UploadReply:
         """Read a picture, of which only the vector is kept, for 24 hours."""
         served = self.models.active(category)
         if (uploads := served.uploads) is None:
@@ -518,7 +522,7 @@ class Service:
         words = [uploads.words[number - 1] for number in attributes if number]
         with _store_errors():
             id = self.store.add_picture(None, feature, {"ids": attributes}, expires_at)
-        return PictureAnswer(picture_id=id, attributes=words, expires_at=expires_at)
+        return UploadReply(picture_id=id, attributes=words, expires_at=expires_at)
 
     def _item(self, served: Served, name: str) -> str | ItemInputs:
         """Inputs of an uploaded picture, or the id of a product as it is."""
@@ -535,7 +539,7 @@ class Service:
         device = served.system.gallery.vectors_ND.device
         return restored(picture.feature, picture.attrs["ids"], device)
 
-    def _resolved(self, served: Served, step: Step) -> Step:
+    def _resolved(self, served: Served, step: DialogStep) -> DialogStep:
         about = step.about
         return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
@@ -577,9 +581,9 @@ class Service:
 class _Wanted:
     """What a search is for: filters, number of products, what was heard of the last text, and all texts."""
 
-    filters: Filters
+    filters: FiltersBody
     k: int
-    heard: Heard
+    heard: HeardReply
     texts: Sequence[str] = ()
     notes: Sequence[str] = ()
     facets: bool = False
@@ -610,7 +614,7 @@ def _width(live: Live) -> int | None:
     return min(WIDTH, picture.width) if (picture := _generated(live)) else 0
 
 
-def _counting(served: Served, steps: list[Step]) -> list[Step]:
+def _counting(served: Served, steps: list[DialogStep]) -> list[DialogStep]:
     """Steps that the query depends on: of a model that generates pictures, the last words. Others cost a picture."""
     return [step for step in steps if step.says][-1:] if served.draws else steps
 

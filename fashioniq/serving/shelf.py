@@ -16,8 +16,8 @@ from torch import Tensor
 from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, decimals, in_order
 from fashioniq.serving.facets import OfferCounts, PriceRange, price_ranges
-from fashioniq.serving.schemas import Filters
-from fashioniq.store.rows import Product
+from fashioniq.serving.schemas import FiltersBody
+from fashioniq.store.rows import ProductRow
 
 UNKNOWN = -1
 REMEMBERED = 64  # masks of recent filters
@@ -34,7 +34,7 @@ class Facts(msgspec.Struct, gc=False):
     url: str | None
 
 
-class Shelf:
+class ProductColumns:
     """Columns in the order of the gallery. What is unknown of a product is UNKNOWN.
 
     `position` is the place of each product in the gallery, by id as the catalog writes it; `offers` are those of
@@ -68,7 +68,7 @@ class Shelf:
                     url=offer.url,
                 )
 
-    def put(self, products: Iterable[Product]) -> None:
+    def put(self, products: Iterable[ProductRow]) -> None:
         """Take over new, changed and deleted products."""
         with self._lock:
             revision = self.revision
@@ -150,7 +150,7 @@ class Shelf:
         """All currencies of prices."""
         return sorted(set(self._currencies) - {""})
 
-    def allowed(self, filters: Filters) -> tuple[Tensor, int]:
+    def allowed(self, filters: FiltersBody) -> tuple[Tensor, int]:
         """Mask of the products that meet the filters, N, and their number."""
         name = filters.model_dump_json()
         with self._lock:
@@ -202,7 +202,7 @@ class Shelf:
             range_N += priced_N & (self._price_N >= (one.gte or 0))
         return currency, ranges, range_N
 
-    def _meet(self, filters: Filters) -> np.ndarray:
+    def _meet(self, filters: FiltersBody) -> np.ndarray:
         mask_N = self._there_N.copy()
         if price := filters.price:
             mask_N &= self._currency_N == self._currencies.get(price.currency, UNKNOWN)
@@ -219,7 +219,7 @@ class Shelf:
             mask_N &= self._stock_N == 1
         return mask_N
 
-    def without_each(self, filters: Filters) -> dict[str, int]:
+    def without_each(self, filters: FiltersBody) -> dict[str, int]:
         """Number of products that would meet the filters without each of them."""
         given = [name for name in ("price", "sizes", "in_stock") if getattr(filters, name) is not None]
         return {name: self.allowed(filters.model_copy(update={name: None}))[1] for name in given}

@@ -5,15 +5,15 @@ from functools import reduce
 from typing import Any
 
 from fashioniq.language.wishes import Wishes
-from fashioniq.loop.live import Chosen, Step, wishes_after
+from fashioniq.loop.live import ChosenLabel, DialogStep, wishes_after
 from fashioniq.serving.hearing import Understood
-from fashioniq.serving.schemas import LabelWish, TurnShown
+from fashioniq.serving.schemas import LabelWishBody, TurnReply
 from fashioniq.serving.served import Served
-from fashioniq.store import Turn
+from fashioniq.store import TurnRow
 
 
 def stored_step(understood: Understood) -> dict[str, Any]:
-    """What is stored in `Turn.heard`, besides what the person is told, to replay a step."""
+    """What is stored in `TurnRow.heard`, besides what the person is told, to replay a step."""
     step = understood.step
     found: dict[str, Any] = {"clauses": list(step.says), "notes": list(understood.notes)}
     if step.text:
@@ -23,7 +23,7 @@ def stored_step(understood: Understood) -> dict[str, Any]:
     return found | ({"dropped": step.dropped} if step.dropped is not None else {})
 
 
-def kind_of(step: Step) -> str:
+def kind_of(step: DialogStep) -> str:
     """Kind of the turn of a step; filters alone count as said."""
     if step.like is not None:
         return "like"
@@ -34,32 +34,32 @@ def kind_of(step: Step) -> str:
     return "says"
 
 
-def step_of(turn: Turn) -> Step:
+def step_of(turn: TurnRow) -> DialogStep:
     """The step of a stored turn."""
     if turn.kind == "like":
-        return Step(like=turn.about)
+        return DialogStep(like=turn.about)
     if turn.kind == "less_like":
-        return Step(less_like=turn.about)
+        return DialogStep(less_like=turn.about)
     if (wish := turn.heard.get("wish")) is not None:
-        return Step(wish=Chosen(**wish))
+        return DialogStep(wish=ChosenLabel(**wish))
     if (dropped := turn.heard.get("dropped")) is not None:
-        return Step(dropped=dropped)
+        return DialogStep(dropped=dropped)
     about = turn.about if turn.kind == "says" else None
     text = (turn.says or "") if turn.heard.get("whole") else ""
-    return Step(tuple(turn.heard.get("clauses", ())), about, turn.question or "", text=text)
+    return DialogStep(tuple(turn.heard.get("clauses", ())), about, turn.question or "", text=text)
 
 
-def steps_of(turns: Sequence[Turn]) -> list[Step]:
+def steps_of(turns: Sequence[TurnRow]) -> list[DialogStep]:
     """The steps of stored turns, without those that changed filters only."""
-    return [step for turn in turns if (step := step_of(turn)) != Step()]
+    return [step for turn in turns if (step := step_of(turn)) != DialogStep()]
 
 
-def wishes_of(served: Served, turns: Sequence[Turn]) -> Wishes:
+def wishes_of(served: Served, turns: Sequence[TurnRow]) -> Wishes:
     """What holds after stored turns."""
     return reduce(lambda wishes, step: wishes_after(served.system, wishes, step), steps_of(turns), Wishes())
 
 
-def subject(turns: Sequence[Turn]) -> str | None:
+def subject(turns: Sequence[TurnRow]) -> str | None:
     """Product that the next request is about: the one liked or started from last, or the first one shown last.
 
     None as long as nothing was said and no product was chosen.
@@ -74,22 +74,22 @@ def subject(turns: Sequence[Turn]) -> str | None:
     return None
 
 
-def _names(turn: Turn) -> bool:
+def _names(turn: TurnRow) -> bool:
     """Whether a turn has words, also if they are no longer stored, or a product."""
     return bool(turn.about or turn.says or turn.word_ids or turn.heard.get("clauses"))
 
 
-def shown(turn: Turn) -> TurnShown:
+def shown(turn: TurnRow) -> TurnReply:
     """A turn as it was shown."""
     wish = turn.heard.get("wish")
-    return TurnShown(
+    return TurnReply(
         turn=turn.n,
         query_id=turn.query_id,
         kind=turn.kind,
         about=turn.about,
         question=turn.question or "",
         says=turn.says,
-        wish=None if wish is None else LabelWish(**wish),
+        wish=None if wish is None else LabelWishBody(**wish),
         shown=[one["id"] for one in turn.shown],
         created_at=turn.created_at,
     )

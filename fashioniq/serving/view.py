@@ -24,13 +24,13 @@ from fashioniq.serving.schemas import (
     MAX_TURNS,
     MAX_VALUES,
     PriceFilter,
-    Result,
-    TurnShown,
+    ResultReply,
+    TurnReply,
 )
 from fashioniq.serving.served import Served
 from fashioniq.serving.service import Service
 from fashioniq.serving.translations import SOURCE, interface, texts_of
-from fashioniq.store import Session
+from fashioniq.store import SessionRow
 
 PREFIX = "/shop"
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -109,7 +109,7 @@ SCRIPT = {  # texts of page.js
 
 
 @dataclass
-class Message:
+class ProblemView:
     """A problem as a shopper sees it, with ways out: known words, the same request again, or a new conversation."""
 
     code: str
@@ -126,9 +126,9 @@ class Message:
         return TEXTS.get(self.code, MISSING if self.status == 404 else FAULTY)
 
 
-def message_of(problem: Problem, sent: Sent | None) -> Message:
+def message_of(problem: Problem, sent: Sent | None) -> ProblemView:
     """A problem after a form as a shopper sees it."""
-    return Message(
+    return ProblemView(
         problem.code,
         problem.status,
         near=problem.more.get("near", []),
@@ -137,9 +137,9 @@ def message_of(problem: Problem, sent: Sent | None) -> Message:
     )
 
 
-def state(request: Request, service: Service, served: Served, session: Session | None) -> dict[str, Any]:
+def state(request: Request, service: Service, served: Served, session: SessionRow | None) -> dict[str, Any]:
     """Values of the template for the present state of a conversation."""
-    turns: list[TurnShown] = []
+    turns: list[TurnReply] = []
     if session is None:
         last = service.first(served.category)
     else:
@@ -187,7 +187,7 @@ def state(request: Request, service: Service, served: Served, session: Session |
     }
 
 
-def _subject(turns: list[TurnShown]) -> str | None:
+def _subject(turns: list[TurnReply]) -> str | None:
     """Product that the shopper chose to talk about last, if nothing was said of it since."""
     for turn in reversed(turns):
         if turn.kind in ("like", "start"):
@@ -197,7 +197,7 @@ def _subject(turns: list[TurnShown]) -> str | None:
     return None
 
 
-def _product(served: Served, name: str) -> Result:
+def _product(served: Served, name: str) -> ResultReply:
     return result(served, served.system.cards.product(name, 0.0), 1, [])
 
 

@@ -14,18 +14,18 @@ except ImportError as error:
     ) from error
 
 from fashioniq.store.rows import (
-    Event,
-    Export,
+    EventRow,
+    ExportRow,
     Gone,
-    Key,
     KeyReused,
-    Model,
-    Picture,
-    Product,
+    KeyRow,
+    ModelRow,
+    PictureRow,
+    ProductRow,
     Replaced,
-    Session,
-    Turn,
+    SessionRow,
     TurnConflict,
+    TurnRow,
     Unavailable,
 )
 from fashioniq.store.scrub import scrub
@@ -33,20 +33,20 @@ from fashioniq.store.spool import Spool
 from fashioniq.store.store import Store
 
 __all__ = [
-    "Event",
-    "Export",
+    "EventRow",
+    "ExportRow",
     "Gone",
-    "Key",
     "KeyReused",
-    "Model",
-    "Picture",
-    "Product",
+    "KeyRow",
+    "ModelRow",
+    "PictureRow",
+    "ProductRow",
     "Replaced",
-    "Session",
+    "SessionRow",
     "Spool",
     "Store",
-    "Turn",
     "TurnConflict",
+    "TurnRow",
     "Unavailable",
     "scrub",
 ]

@@ -13,7 +13,16 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete,
 
 from fashioniq.store import tables
 from fashioniq.store.engine import PAUSE, available, concerns_all, converted, engine_of
-from fashioniq.store.rows import Event, Export, Model, Picture, Product, Session, Turn, Unavailable
+from fashioniq.store.rows import (
+    EventRow,
+    ExportRow,
+    ModelRow,
+    PictureRow,
+    ProductRow,
+    SessionRow,
+    TurnRow,
+    Unavailable,
+)
 from fashioniq.store.schema import update_schema
 from fashioniq.store.sqlite_file import check_written
 
@@ -23,13 +32,13 @@ Work = Callable[[Connection], T]
 Job = tuple[Work[Any], Future[Any]]
 
 _TABLES: dict[type, Table] = {
-    Event: tables.event,
-    Export: tables.export,
-    Model: tables.category_model,
-    Picture: tables.picture,
-    Product: tables.product,
-    Session: tables.session,
-    Turn: tables.turn,
+    EventRow: tables.event,
+    ExportRow: tables.export,
+    ModelRow: tables.category_model,
+    PictureRow: tables.picture,
+    ProductRow: tables.product,
+    SessionRow: tables.session,
+    TurnRow: tables.turn,
 }
 STORED = 600.0  # seconds for a write behind others, and for all of them at the end
 LONGEST = 0.1  # seconds after which a transaction takes no more of the waiting writes

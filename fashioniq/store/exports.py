@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from fashioniq.store.database import Database, find, those_in
-from fashioniq.store.rows import Export
+from fashioniq.store.rows import ExportRow
 from fashioniq.store.subjects import subjects
 from fashioniq.store.tables import erasure, export, export_session, session
 
@@ -17,7 +17,7 @@ _TO_REMOVE = _OF_ERASED, export_session.c.removed_at.is_(None)
 class Exports(Database):
     """Which sessions training data hold. A record stays until its folder is deleted."""
 
-    def add_export(self, new: Export, session_ids: Sequence[str]) -> set[str]:
+    def add_export(self, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
         """Store which sessions training data are going to hold.
 
         Return those that they may hold: the others were erased, or lost their consent, since the log was read.
@@ -33,15 +33,15 @@ class Exports(Database):
 
         return self.write(work)
 
-    def exports(self) -> list[Export]:
+    def exports(self) -> list[ExportRow]:
         """All training data."""
-        return self.read(lambda connection: find(connection, Export, order=[export.c.cut_at, export.c.id]))
+        return self.read(lambda connection: find(connection, ExportRow, order=[export.c.cut_at, export.c.id]))
 
-    def stale_exports(self) -> list[Export]:
+    def stale_exports(self) -> list[ExportRow]:
         """Training data that hold an erased session, to be written again without it."""
         ids = select(export_session.c.export_id).where(*_TO_REMOVE)
         return self.read(
-            lambda connection: find(connection, Export, export.c.id.in_(ids), order=[export.c.id])
+            lambda connection: find(connection, ExportRow, export.c.id.in_(ids), order=[export.c.id])
         )
 
     def to_remove(self, id: str) -> set[str]:

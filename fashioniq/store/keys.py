@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from fashioniq.store.database import Database
-from fashioniq.store.rows import Key
+from fashioniq.store.rows import KeyRow
 from fashioniq.store.tables import api_key
 
 
@@ -24,13 +24,13 @@ class Keys(Database):
         self.write(lambda connection: connection.execute(insert(api_key).values(values)))
         return id, secret
 
-    def find_key(self, secret: str) -> Key | None:
+    def find_key(self, secret: str) -> KeyRow | None:
         """The key with a secret, or None if there is none or it was revoked."""
         valid = api_key.c.id == secret.partition(".")[0], api_key.c.revoked_at.is_(None)
         found = self.read(lambda connection: connection.execute(select(api_key).where(*valid)).one_or_none())
         if found is None or not hmac.compare_digest(found.sha256, _sha256(secret)):
             return None
-        return Key(id=found.id, scopes=found.scopes, limits=found.limits)
+        return KeyRow(id=found.id, scopes=found.scopes, limits=found.limits)
 
     def revoke_key(self, id: str) -> bool:
         """Refuse a key from now on; return whether it was valid."""

@@ -34,7 +34,7 @@ class KeyReused(Exception):
     """The idempotency key was used for another request."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A dialog with one person.
 
     `model` is the version that serves all of its turns, `client` a value of `Store.client_hmac`, and
@@ -55,7 +55,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the person and the products shown for it.
 
     `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
@@ -84,7 +84,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("a product that was shown has no id")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """What the person did with a product of a turn, such as a click or a purchase."""
 
     event_id: str
@@ -98,7 +98,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     server_at: datetime
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
+class PictureRow(msgspec.Struct, frozen=True, kw_only=True):
     """Vector of an uploaded picture; the picture itself is not stored."""
 
     id: str
@@ -108,7 +108,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class Product(msgspec.Struct, frozen=True, kw_only=True):
+class ProductRow(msgspec.Struct, frozen=True, kw_only=True):
     """A product of the shop. `revision` grows with every change in the table; the store sets it."""
 
     category: str
@@ -125,7 +125,7 @@ class Product(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: datetime | None = None
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run that serves a category, or can; `id` is its version, such as "dresses@2026-11-20-3f9a"."""
 
     id: str
@@ -139,7 +139,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     retired_at: datetime | None = None
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     """An API key without its secret."""
 
     id: str
@@ -148,7 +148,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: datetime | None = None
 
 
-class Export(msgspec.Struct, frozen=True, kw_only=True):
+class ExportRow(msgspec.Struct, frozen=True, kw_only=True):
     """Training data in a folder: the time of the latest session in them, the rule of choice, and their number.
 
     Their `id` is also in the folder, which may be moved or replaced.

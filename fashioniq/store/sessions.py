@@ -9,7 +9,16 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
 from fashioniq.store.database import Database, find, those_in
-from fashioniq.store.rows import Consent, Event, Gone, KeyReused, Picture, Session, Turn, TurnConflict
+from fashioniq.store.rows import (
+    Consent,
+    EventRow,
+    Gone,
+    KeyReused,
+    PictureRow,
+    SessionRow,
+    TurnConflict,
+    TurnRow,
+)
 from fashioniq.store.scrub import scrub, scrub_all
 from fashioniq.store.subjects import are_erased
 from fashioniq.store.tables import event, picture, session, turn
@@ -19,19 +28,19 @@ class Sessions(Database):
     """The log of dialogs."""
 
     def add_session(
-        self, new: Session, first: Turn, key: str | None = None, sha256: str | None = None
-    ) -> tuple[Session, Turn]:
+        self, new: SessionRow, first: TurnRow, key: str | None = None, sha256: str | None = None
+    ) -> tuple[SessionRow, TurnRow]:
         """Store a session with its first turn and return both.
 
         With the idempotency key of an earlier call, return what that call stored; keys of different callers
         must differ. Raises KeyReused if that call had another `sha256`, and Gone if the session was erased.
         """
 
-        def work(connection: Connection) -> tuple[Session, Turn]:
+        def work(connection: Connection) -> tuple[SessionRow, TurnRow]:
             if stored := _by_key(connection, session.c.id, key, sha256):
-                (known,) = find(connection, Session, session.c.id == stored)
+                (known,) = find(connection, SessionRow, session.c.id == stored)
                 of_session = turn.c.session_id == stored
-                return known, find(connection, Turn, of_session, order=[turn.c.n, turn.c.created_at])[0]
+                return known, find(connection, TurnRow, of_session, order=[turn.c.n, turn.c.created_at])[0]
             if are_erased(connection, [new.id]):
                 raise Gone(new.id)
             values = asdict(new) | {"consent_at": new.created_at, "idem_key": key, "request_sha256": sha256}
@@ -40,36 +49,36 @@ class Sessions(Database):
 
         return self.write(work)
 
-    def session(self, id: str) -> Session | None:
+    def session(self, id: str) -> SessionRow | None:
         """A session, or None."""
-        return self.one(Session, session.c.id == id)
+        return self.one(SessionRow, session.c.id == id)
 
-    def turns(self, id: str) -> list[Turn]:
+    def turns(self, id: str) -> list[TurnRow]:
         """Turns of a session in order, without those undone."""
         return self.read(lambda connection: _live_turns(connection, id))
 
     def log(
         self, category: str, consent: Consent = "training"
-    ) -> list[tuple[Session, list[Turn], list[Event]]]:
+    ) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
         """Sessions of a category with this consent, oldest first, with their turns that were not undone and their
         events in order.
         """
 
-        def work(connection: Connection) -> list[tuple[Session, list[Turn], list[Event]]]:
+        def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
             chosen = session.c.category == category, session.c.consent == consent
             ids = select(session.c.id).where(*chosen)
-            turns: dict[str, list[Turn]] = {}
+            turns: dict[str, list[TurnRow]] = {}
             of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
-            for one in find(connection, Turn, *of_turn, order=[turn.c.n]):
+            for one in find(connection, TurnRow, *of_turn, order=[turn.c.n]):
                 turns.setdefault(one.session_id, []).append(one)
-            events: dict[str, list[Event]] = {}
+            events: dict[str, list[EventRow]] = {}
             order = event.c.server_at, event.c.event_id
-            for happened in find(connection, Event, event.c.session_id.in_(ids), order=order):
+            for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=order):
                 events.setdefault(happened.session_id, []).append(happened)
             order = session.c.created_at, session.c.id
             return [
                 (one, turns.get(one.id, []), events.get(one.id, []))
-                for one in find(connection, Session, *chosen, order=order)
+                for one in find(connection, SessionRow, *chosen, order=order)
             ]
 
         return self.read(work)
@@ -81,8 +90,8 @@ class Sessions(Database):
         return {consent: count for consent, count in rows}
 
     def add_turn(
-        self, new: Turn, after: int | None = None, key: str | None = None, sha256: str | None = None
-    ) -> Turn:
+        self, new: TurnRow, after: int | None = None, key: str | None = None, sha256: str | None = None
+    ) -> TurnRow:
         """Store the next turn of a session and return it with its number.
 
         With the idempotency key of an earlier call, return the turn which that call stored. Raises KeyReused
@@ -90,10 +99,10 @@ class Sessions(Database):
         session was erased or has ended.
         """
 
-        def work(connection: Connection) -> Turn:
+        def work(connection: Connection) -> TurnRow:
             in_session = turn.c.session_id == new.session_id
             if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
-                return find(connection, Turn, turn.c.query_id == stored)[0]
+                return find(connection, TurnRow, turn.c.query_id == stored)[0]
             _touch(connection, new.session_id, new.created_at)
             last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
             present = connection.scalar(last) or 0
@@ -103,25 +112,25 @@ class Sessions(Database):
 
         return self.write(work)
 
-    def repeated(self, session_id: str, key: str, sha256: str | None) -> Turn | None:
+    def repeated(self, session_id: str, key: str, sha256: str | None) -> TurnRow | None:
         """The turn that was stored with an idempotency key, None for a new key.
 
         Raises KeyReused if it had another `sha256`.
         """
 
-        def work(connection: Connection) -> Turn | None:
+        def work(connection: Connection) -> TurnRow | None:
             stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
-            return find(connection, Turn, turn.c.query_id == stored)[0] if stored else None
+            return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
 
         return self.read(work)
 
-    def undo(self, session_id: str, n: int) -> list[Turn]:
+    def undo(self, session_id: str, n: int) -> list[TurnRow]:
         """Mark turn `n` and all later ones as undone and return the remaining turns.
 
         Raises Gone if the session was erased or has ended.
         """
 
-        def work(connection: Connection) -> list[Turn]:
+        def work(connection: Connection) -> list[TurnRow]:
             now = self.now()
             _touch(connection, session_id, now)
             of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
@@ -145,7 +154,7 @@ class Sessions(Database):
 
         self.write(work)
 
-    def add_events(self, events: Sequence[Event]) -> list[str]:
+    def add_events(self, events: Sequence[EventRow]) -> list[str]:
         """Store events; return "created", "duplicate" or "unknown" for each.
 
         Duplicate events have the id of another event; unknown ones refer to no turn of their session.
@@ -176,7 +185,7 @@ class Sessions(Database):
         self, session_id: str | None, feature: bytes, attrs: dict[str, Any], expires_at: datetime
     ) -> str:
         """Store the vector of an uploaded picture and return its id. Raises Gone if there is no such session."""
-        new = Picture(
+        new = PictureRow(
             id=f"pic_{token_hex(16)}",
             session_id=session_id,
             feature=feature,
@@ -185,16 +194,16 @@ class Sessions(Database):
         )
 
         def work(connection: Connection) -> None:
-            if session_id is not None and not find(connection, Session, session.c.id == session_id):
+            if session_id is not None and not find(connection, SessionRow, session.c.id == session_id):
                 raise Gone(session_id)
             connection.execute(insert(picture).values(asdict(new)))
 
         self.write(work)
         return new.id
 
-    def picture(self, id: str) -> Picture | None:
+    def picture(self, id: str) -> PictureRow | None:
         """A picture that has not expired, or None."""
-        return self.one(Picture, picture.c.id == id, picture.c.expires_at > self.now())
+        return self.one(PictureRow, picture.c.id == id, picture.c.expires_at > self.now())
 
 
 def _by_key(
@@ -219,12 +228,12 @@ def _touch(connection: Connection, session_id: str, at: datetime) -> None:
         raise Gone(session_id)
 
 
-def _live_turns(connection: Connection, session_id: str) -> list[Turn]:
+def _live_turns(connection: Connection, session_id: str) -> list[TurnRow]:
     where = turn.c.session_id == session_id, turn.c.undone_at.is_(None)
-    return find(connection, Turn, *where, order=[turn.c.n])
+    return find(connection, TurnRow, *where, order=[turn.c.n])
 
 
-def _insert_turn(connection: Connection, new: Turn, key: str | None, sha256: str | None) -> Turn:
+def _insert_turn(connection: Connection, new: TurnRow, key: str | None, sha256: str | None) -> TurnRow:
     """Insert a turn without personal data in its texts and return it as stored."""
     stored = replace(
         new,

@@ -18,12 +18,12 @@ from filelock import FileLock
 from sqlalchemy.exc import SQLAlchemyError
 
 from fashioniq.files import cannot_write, sync_folder
-from fashioniq.store.rows import Event, Unavailable
+from fashioniq.store.rows import EventRow, Unavailable
 from fashioniq.store.sessions import Sessions
 
 MOST = 64 * 2**20  # bytes of a file
 AT_ONCE = 1000  # events stored in one transaction
-_decoder = msgspec.json.Decoder(Event)
+_decoder = msgspec.json.Decoder(EventRow)
 
 
 class Spool:
@@ -42,7 +42,7 @@ class Spool:
         self._begin = self._end = 0  # bytes of the file that wait
         self._lock = Lock()  # for these
 
-    def add(self, events: Sequence[Event]) -> list[str]:
+    def add(self, events: Sequence[EventRow]) -> list[str]:
         """Store events; return "created", "duplicate", "unknown" (see `Store.add_events`) or "waiting" for each.
 
         While some wait, later ones wait behind them and not for the database. Raises Unavailable if the events can be

@@ -1,13 +1,13 @@
 """The store of the service: one class with all of its tables."""
 
-from fashioniq.store.catalog import Catalog
+from fashioniq.store.catalog import ProductsAndModels
 from fashioniq.store.exports import Exports
 from fashioniq.store.keys import Keys
 from fashioniq.store.privacy import Privacy
 from fashioniq.store.sessions import Sessions
 
 
-class Store(Sessions, Privacy, Exports, Catalog, Keys):
+class Store(Sessions, Privacy, Exports, ProductsAndModels, Keys):
     """Database of the service; `Store.open(url)` opens it.
 
     Its methods may be called from several threads. Each raises Unavailable if the database fails, and then

@@ -10,7 +10,7 @@ import torch
 
 from fashioniq.askers.attribute_questions import CandidateAware, known
 from fashioniq.askers.limited import Limited
-from fashioniq.askers.recorded import Recorded as RecordedOffers
+from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalChatIR
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog, picture_paths
@@ -46,7 +46,7 @@ from fashioniq.systems.search_space import (
 )
 from fashioniq.systems.task import Batch, Task
 from fashioniq.trained import load_dialog_encoder, pick_device
-from fashioniq.users.recorded import Recorded as RecordedReplies
+from fashioniq.users.recorded import RecordedReplies
 
 RetrieverOf = Callable[[Sequence[int]], Retriever]  # numbers of dialogs in the file → their retriever
 CANDIDATES = 100  # nearest products considered in choosing a question

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, Sample
+from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample
 from fashioniq.data.items import Items
 from fashioniq.encoders import load
 from fashioniq.encoders.protocol import unit
@@ -31,7 +31,7 @@ from fashioniq.models.text import TextEncoder
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.sessions import CAPTIONS
 from fashioniq.trained import load_chatsearcher, load_dialog_encoder, load_retriever
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 _PENALTIES = tuple(10.0**power for power in range(-4, 3))  # of ridge regression, for vectors of length 1
 _HELD_OUT = 10  # one in ten targets of train, on which the penalty is chosen
@@ -46,11 +46,11 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Search:
+class VectorSearch:
     """A way to search: the vectors of items, N×D, by position, and queries; None where it does not apply."""
 
     vectors_ND: Tensor
-    queries: Callable[[Sequence[Sample]], Found | None]
+    queries: Callable[[Sequence[ConversationSample]], Found | None]
 
 
 class ChatSearcherQueries:
@@ -61,7 +61,7 @@ class ChatSearcherQueries:
     ) -> None:
         self.model, self.tokens, self.features, self.batch_size = model, tokens, features, batch_size
 
-    def __call__(self, samples: Sequence[Sample]) -> Found:
+    def __call__(self, samples: Sequence[ConversationSample]) -> Found:
         device = self.model.log_temperature.device
         asked = [
             self.tokens.query(self.tokens.conversation(one.turns, self.features.positions)) for one in samples
@@ -78,12 +78,12 @@ class ChatSearcherQueries:
 
 def searches(
     settings: EvalChatsearch, data: Conversations, features: FrozenFeatures, device: torch.device
-) -> dict[str, Search]:
+) -> dict[str, VectorSearch]:
     """The methods of the settings but the random ranks, by name.
 
     Raises UserError if a run or an encoder does not match the features.
     """
-    made: dict[str, Search] = {}
+    made: dict[str, VectorSearch] = {}
     if "chatsearcher" in settings.methods and settings.run:
         model, tokens, about = load_chatsearcher(settings.run, half=device.type == "cuda")
         check_same_features(settings.run, about.features, features.facts)
@@ -92,24 +92,29 @@ def searches(
             vectors_ND = torch.cat(
                 [model.embed_images(part.to(device)).cpu() for part in features.vector_NF.split(65536)]
             )
-        made["chatsearcher"] = Search(
+        made["chatsearcher"] = VectorSearch(
             vectors_ND, ChatSearcherQueries(model, tokens, features, settings.batch_size)
         )
     if "image" in settings.methods:
         plain_NF = F.normalize(features.vector_NF - features.vector_NF.mean(0), dim=1)
-        made["image"] = Search(plain_NF, _Space(None, plain_NF, features.positions).image)
+        made["image"] = VectorSearch(plain_NF, _Space(None, plain_NF, features.positions).image)
     if settings.encoder and {"text", "both", "concatenation"} & set(settings.methods):
         encoder, vectors_ND = _space(settings, settings.encoder, features, device)
         space = _Space(encoder, vectors_ND, features.positions)
-        made["text"], made["both"] = Search(vectors_ND, space.text), Search(vectors_ND, space.both)
+        made["text"], made["both"] = (
+            VectorSearch(vectors_ND, space.text),
+            VectorSearch(vectors_ND, space.both),
+        )
         if "concatenation" in settings.methods:
-            made["concatenation"] = Search(vectors_ND, space.concatenation(_usable(data, features)))
+            made["concatenation"] = VectorSearch(vectors_ND, space.concatenation(_usable(data, features)))
     if settings.retriever and "retriever" in settings.methods:
         made["retriever"] = _retriever(settings, settings.retriever, features, device)
     return made
 
 
-def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, device: torch.device) -> Search:
+def _retriever(
+    settings: EvalChatsearch, run: Path, features: FrozenFeatures, device: torch.device
+) -> VectorSearch:
     """Search of a dialog retriever, which is told the pictures and words of the rounds with a picture."""
     store = FeatureStore(Path(settings.features[0]))
     model, vocabulary, _ = load_retriever(run, read_run(run, RetrieverRun).category, store)
@@ -118,7 +123,7 @@ def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, de
         gallery = Gallery(items, items.embedded(model.to(device).embed_images))
 
     @torch.no_grad()
-    def queries(samples: Sequence[Sample]) -> Found | None:
+    def queries(samples: Sequence[ConversationSample]) -> Found | None:
         steps = [sample.steps for sample in samples]
         if not all(steps):
             return None
@@ -130,17 +135,17 @@ def _retriever(settings: EvalChatsearch, run: Path, features: FrozenFeatures, de
                 item_BT = torch.tensor([items.positions[name] for name, _ in said], device=device)
                 asker = RecordedItems(item_BT.view(-1, turns))
                 words_RL = vocabulary.encode([text for _, text in said], model.max_words * CAPTIONS)
-                user = Recorded.of_words(words_RL.view(len(part), turns, -1).to(device))
+                user = RecordedReplies.of_words(words_RL.view(len(part), turns, -1).to(device))
                 system = System(model, asker, gallery)
                 unused_B = torch.zeros(len(part), dtype=torch.long, device=device)  # neither uses the target
                 dialogs = rollout(system, user, unused_B, asker.first, turns, rank=False)
                 query_QD[part] = dialogs.talk.queries[-1].vector_BD.cpu()
         return Found(query_QD)
 
-    return Search(gallery.vectors_ND.cpu(), queries)
+    return VectorSearch(gallery.vectors_ND.cpu(), queries)
 
 
-def _usable(data: Conversations, features: FrozenFeatures) -> list[Sample]:
+def _usable(data: Conversations, features: FrozenFeatures) -> list[ConversationSample]:
     every = [sample for subtask in SUBTASKS for sample in data.samples(subtask, "train")]
     return [sample for sample in every if {*sample.pictures, sample.target} <= features.positions.keys()]
 
@@ -167,12 +172,12 @@ class _Space:
     def __init__(self, encoder: TextEncoder | None, vectors_ND: Tensor, positions: Mapping[str, int]) -> None:
         self.encoder, self.vectors_ND, self.positions = encoder, vectors_ND, positions
 
-    def image(self, samples: Sequence[Sample]) -> Found | None:
+    def image(self, samples: Sequence[ConversationSample]) -> Found | None:
         if not all(sample.pictures for sample in samples):
             return None
         return Found(self.vectors_ND[[self.positions[sample.pictures[-1]] for sample in samples]])
 
-    def text(self, samples: Sequence[Sample]) -> Found:
+    def text(self, samples: Sequence[ConversationSample]) -> Found:
         """The words of all turns; the oldest ones are left out until the others fit, as in a ChatSearcher."""
         encoder = self.encoder
         assert encoder is not None, "the settings were checked"
@@ -186,11 +191,13 @@ class _Space:
                 del texts[0]
         return Found(F.normalize(encoder.texts(list(map(" ".join, said))).float().cpu(), dim=1))
 
-    def both(self, samples: Sequence[Sample]) -> Found | None:
+    def both(self, samples: Sequence[ConversationSample]) -> Found | None:
         image = self.image(samples)
         return image and Found(F.normalize(image.query_QD + self.text(samples).query_QD, dim=1))
 
-    def concatenation(self, train: Sequence[Sample]) -> Callable[[Sequence[Sample]], Found]:
+    def concatenation(
+        self, train: Sequence[ConversationSample]
+    ) -> Callable[[Sequence[ConversationSample]], Found]:
         """Queries by ridge regression, fitted on conversations and their targets.
 
         The penalty is the one by which most held-out targets are among the first 10 of train's targets.
@@ -213,7 +220,7 @@ class _Space:
         print(f"concatenation: penalty {penalty:g}, chosen on {int(own_Q.sum()):,} conversations of train")
         return lambda samples: Found(F.normalize(self._beside(samples) @ map_DD, dim=1))
 
-    def _beside(self, samples: Sequence[Sample]) -> Tensor:
+    def _beside(self, samples: Sequence[ConversationSample]) -> Tensor:
         """Vectors of words and of the last picture, zeros without one, and a constant."""
         text_QD = self.text(samples).query_QD
         image_QD = torch.zeros_like(text_QD)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import ALL
-from fashioniq.data.conversations import Conversations, Picture, Text, Turn
+from fashioniq.data.conversations import Conversations, ConversationTurn, Text, TurnPicture
 from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError
@@ -31,7 +31,7 @@ ANSWER = 40  # most tokens of an answer
 class ChatState(NamedTuple):
     """What was said and shown in each dialog, and the answers to it: words, and whether a product is shown."""
 
-    said: tuple[tuple[Turn, ...], ...]
+    said: tuple[tuple[ConversationTurn, ...], ...]
     answers: tuple[str, ...]
     shows: tuple[bool, ...]
 
@@ -56,19 +56,19 @@ class ChatSearcherRetriever:
         """Query after one more turn, B×S, and the state with the model's answer."""
         replies = turn.reply.texts or [""] * len(state.said)
         said = tuple(
-            (*before, *self._offered(turn.offer, row), Turn("user", (Text(replies[row]),)))
+            (*before, *self._offered(turn.offer, row), ConversationTurn("user", (Text(replies[row]),)))
             for row, before in enumerate(state.said)
         )
         found = [self._answer(one) for one in said]
         queries, answers, shows = zip(*found, strict=True)
         return torch.cat(queries), ChatState(said, answers, shows)
 
-    def _offered(self, offer: Message, row: int) -> tuple[Turn, ...]:
+    def _offered(self, offer: Message, row: int) -> tuple[ConversationTurn, ...]:
         words = (Text(offer.texts[row]),) if offer.texts and offer.texts[row] else ()
-        shown = () if offer.item_B is None else (Picture(self.ids[int(offer.item_B[row])]),)
-        return (Turn("assistant", (*words, *shown)),) if words or shown else ()
+        shown = () if offer.item_B is None else (TurnPicture(self.ids[int(offer.item_B[row])]),)
+        return (ConversationTurn("assistant", (*words, *shown)),) if words or shown else ()
 
-    def _answer(self, said: tuple[Turn, ...]) -> tuple[Tensor, str, bool]:
+    def _answer(self, said: tuple[ConversationTurn, ...]) -> tuple[Tensor, str, bool]:
         asked = self.tokens.conversation(said, self.features.positions)
         device = self.model.log_temperature.device
         pictures = self.features.pictures(torch.tensor(asked.images, dtype=torch.long), device)
@@ -80,7 +80,7 @@ class ChatSearcherRetriever:
         return query.cpu(), self.tokens.tokens.decode(words), shows
 
 
-class Answers:
+class ModelAnswers:
     """Asker that says what the model answered; if it emitted [IMG], it shows the best item not shown before."""
 
     def offer(self, talk: Talk[ChatState], gallery: Gallery) -> Message:
@@ -132,4 +132,6 @@ def load(run: Path, chosen: Selection) -> System:
         {name: items[name].caption for name in ids},
     )
     vocabulary = tokens.tokens.vocabulary if isinstance(tokens.tokens, Words) else None
-    return System(ChatSearcherRetriever(model, tokens, frozen, ids), Answers(), gallery, vocabulary, cards)
+    return System(
+        ChatSearcherRetriever(model, tokens, frozen, ids), ModelAnswers(), gallery, vocabulary, cards
+    )

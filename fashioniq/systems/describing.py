@@ -7,13 +7,15 @@ from fashioniq.data.languages import language
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
 from fashioniq.sample import garments_of
-from fashioniq.systems.parts import Parts
-from fashioniq.users.describing import DescribingUser, Speaker
+from fashioniq.systems.parts import EvaluationInputs
+from fashioniq.users.describing import DescribingUser, DifferenceDescriber
 from fashioniq.users.differences import LabelSpeaker
 from fashioniq.users.grammar import GarmentSpeaker
 
 
-def describing_user(name: str, parts: Parts, seed: int) -> tuple[DescribingUser, dict[str, Any], int]:
+def describing_user(
+    name: str, parts: EvaluationInputs, seed: int
+) -> tuple[DescribingUser, dict[str, Any], int]:
     """The user "differences" or "grammar", its facts, and the length of its replies in words.
 
     Raises UserError if the catalog has no labels, or is not a drawn sample.
@@ -40,7 +42,7 @@ def users_of_catalog(catalog: Catalog, split: str) -> list[str]:
     return users
 
 
-def _differences(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
+def _differences(parts: EvaluationInputs) -> tuple[DifferenceDescriber, dict[str, Any]]:
     labels, ids = parts.catalog.labels, parts.items.ids
     if not (labelled := sum(any(labels.get(name, ())) for name in ids)):
         raise UserError(
@@ -55,7 +57,7 @@ def _differences(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
     return LabelSpeaker([labels.get(name, []) for name in ids], language(parts.catalog.language)), facts
 
 
-def _grammar(parts: Parts) -> tuple[Speaker, dict[str, Any]]:
+def _grammar(parts: EvaluationInputs) -> tuple[DifferenceDescriber, dict[str, Any]]:
     try:
         garments = garments_of(parts.catalog)
     except UserError as error:

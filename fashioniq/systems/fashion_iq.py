@@ -25,14 +25,14 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.systems.describing import describing_user
 from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.parts import Parts, facts_of, parts_of
+from fashioniq.systems.parts import EvaluationInputs, facts_of, parts_of
 from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
 from fashioniq.systems.sessions import check_sessions, session_tasks
 from fashioniq.systems.task import Batch, Task
 from fashioniq.systems.wording import with_words_of
 from fashioniq.trained import load_retriever, load_simulator, pick_device
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 
 def load(run: Path, chosen: Selection) -> System:
@@ -57,7 +57,7 @@ def load(run: Path, chosen: Selection) -> System:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DialogPlan:
     """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×L.
 
     `texts` are the recorded replies as they were typed. `facts` describe the user; `first` is written to
@@ -77,11 +77,11 @@ class Plan:
         """Dialogs with these numbers."""
         row_B = torch.tensor(list(rows), device=self.target_N.device)
         texts = None if self.texts is None else [[self.texts[row]] for row in rows]
-        user = self.user or Recorded.of_words(self.words_NL[row_B].unsqueeze(1), texts)  # type: ignore[index]
+        user = self.user or RecordedReplies.of_words(self.words_NL[row_B].unsqueeze(1), texts)  # type: ignore[index]
         return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
 
 
-Wrap = Callable[[Parts, Gallery], tuple[Retriever, dict[str, Any]]]
+Wrap = Callable[[EvaluationInputs, Gallery], tuple[Retriever, dict[str, Any]]]
 
 
 def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
@@ -134,14 +134,14 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
 
 
 @torch.no_grad()
-def _sample_queries(system: System, plan: Plan, batch_size: int) -> Tensor:
+def _sample_queries(system: System, plan: DialogPlan, batch_size: int) -> Tensor:
     """Queries Q×D of one batch of dialogs, spread evenly over the plan; the search is exact."""
     count = len(plan.target_N)
     _, user, target_B, first = plan.batch(system, range(0, count, -(-count // batch_size)))
     return rollout(system, user, target_B, first, plan.turns).query_BTD.flatten(0, 1)
 
 
-def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
+def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
     """Plan with each item as the target once.
 
     The user is a captioner, by default that of the training, or describes labels or drawn garments.
@@ -162,12 +162,12 @@ def _simulated(options: EvalDialogs, parts: Parts) -> Plan:
     first_N, first = _first_candidates(options, items)
     facts = of_user | {"errors": options.word_noise}
     target_N = torch.arange(len(items), device=parts.device)
-    return Plan(
+    return DialogPlan(
         target_N, first_N.to(parts.device), options.turns, user, words_NL=None, facts=facts, first=first
     )
 
 
-def _captioner(options: EvalDialogs, parts: Parts) -> tuple[User, dict[str, Any], int]:
+def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dict[str, Any], int]:
     """A captioner as user, its facts, and the length of its replies in words."""
     if not (named := options.only_user or parts.about.user):
         raise UserError(
@@ -219,7 +219,7 @@ def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[
     return torch.tensor([position_of[first[name]] for name in items.ids]), about
 
 
-def _recorded(options: EvalDialogs, parts: Parts, system: System) -> Plan:
+def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> DialogPlan:
     """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
     feedback.
     """
@@ -252,7 +252,7 @@ def _recorded(options: EvalDialogs, parts: Parts, system: System) -> Plan:
         "coverage_of_pairs": len(pairs) / len(parts.catalog.pairs(options.split)),
     }
     first = {"split": options.split, "first": "the candidate of each pair"}
-    return Plan(
+    return DialogPlan(
         target_N,
         first_N,
         1,

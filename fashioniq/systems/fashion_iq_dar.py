@@ -19,7 +19,7 @@ from fashioniq.systems.generation import (
     illustrating,
 )
 from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.parts import Parts
+from fashioniq.systems.parts import EvaluationInputs
 from fashioniq.systems.rewriting import prompts
 from fashioniq.systems.task import Task
 from fashioniq.users.correcting import Describer, Words, refine
@@ -33,7 +33,7 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
     Raises UserError if a file is missing or does not match.
     """
 
-    def illustrated(parts: Parts, gallery: Gallery) -> tuple[Illustrated, dict[str, Any]]:
+    def illustrated(parts: EvaluationInputs, gallery: Gallery) -> tuple[Illustrated, dict[str, Any]]:
         describer, labels = describer_of(parts.catalog), parts.catalog.labels
         generator = generator_of(options, options.data, parts.catalog.category, options.device)
         features = features_of_pictures(options.predictor, parts.store, options.device)

@@ -26,7 +26,7 @@ QUERIES = 128  # on which the recall of an index is measured
 WORDS = 4  # words of a query
 
 
-class Manifest(msgspec.Struct, kw_only=True):
+class VectorManifest(msgspec.Struct, kw_only=True):
     """What stored vectors were computed from, and the checksum of their file."""
 
     weights: str
@@ -61,7 +61,9 @@ def _stored(
         found = None
         if manifest.exists():
             repair = f"remove {folder}"
-            found = typed(read_json(manifest, "the manifest of vectors", dict), Manifest, manifest, repair)
+            found = typed(
+                read_json(manifest, "the manifest of vectors", dict), VectorManifest, manifest, repair
+            )
         if found is None or any(getattr(found, key) != value for key, value in about.items()):
             manifest.unlink(missing_ok=True)
             with atomic_write(path) as temporary:

@@ -13,7 +13,7 @@ from PIL.Image import Image
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
-from fashioniq.askers.recorded import Recorded
+from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import each, last_round
 from fashioniq.llm.endpoint import Endpoint
@@ -53,7 +53,7 @@ def build(options: EvalGenIR) -> list[Task]:
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
     retriever: Retriever = TextRetriever(encoder, each(last_round))
-    asker: Asker = Recorded([Message()] * (1 + options.rounds))
+    asker: Asker = RecordedOffers([Message()] * (1 + options.rounds))
     made_by: dict[str, Any] = {}
     if options.feedback == "visual":
         generator = generator_of(

@@ -10,7 +10,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.generators.pictures import Generated, Generator, Request, generate_usable
+from fashioniq.generators.pictures import Generated, Generator, PictureRequest, generate_usable
 from fashioniq.loop.messages import Retriever, Turn
 
 Fusion = Literal["sum", "mean"]
@@ -22,7 +22,7 @@ Prompts = tuple[str, ...]
 Write = Callable[[Sequence[Sequence[str]]], Sequence[Prompts]]
 
 
-class State(NamedTuple):
+class IllustratedState(NamedTuple):
     """State of the text retriever; rounds, prompts and first usable picture of each dialog; and the vectors of its
     pictures, of which some are usable.
     """
@@ -109,11 +109,11 @@ class Illustrated:
         self.weights, self.fusion, self.count, self.seed = weights, fusion, count, seed
         self.costs = costs or Costs()
 
-    def start(self, batch: int) -> State:
+    def start(self, batch: int) -> IllustratedState:
         """Return `batch` dialogs without rounds."""
-        return State(self.text.start(batch), [()] * batch, [None] * batch, (None,) * batch)
+        return IllustratedState(self.text.start(batch), [()] * batch, [None] * batch, (None,) * batch)
 
-    def step(self, state: State, turn: Turn) -> tuple[Tensor, State]:
+    def step(self, state: IllustratedState, turn: Turn) -> tuple[Tensor, IllustratedState]:
         """Generate the pictures of one more round; return the query, B×D, and the state."""
         text_BD, text = self.text.step(state.text, turn)
         rounds = [(*before, said) for before, said in zip(state.rounds, self.said(turn), strict=True)]
@@ -137,7 +137,7 @@ class Illustrated:
             vectors_BKD[fresh_BK] = self.encode(made).to(text_BD)
         weight = self.weights[min(number, len(self.weights) - 1)]
         query_BD = fuse(text_BD, vectors_BKD, usable_BK, weight, self.fusion)
-        state = State(
+        state = IllustratedState(
             text=text,
             rounds=rounds,
             prompts=prompts,
@@ -153,7 +153,7 @@ class Illustrated:
         """Outcomes of the pictures of each row that keeps none; costs of the round are counted."""
         rows = [row for row, same in enumerate(kept) if not same]
         requests = [
-            Request(prompt, self._seed(row, number, prompt, place))
+            PictureRequest(prompt, self._seed(row, number, prompt, place))
             for row in rows
             for place in range(self.count)
             for prompt in [prompts[row][place % len(prompts[row])]]

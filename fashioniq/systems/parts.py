@@ -22,7 +22,7 @@ from fashioniq.trained import load_retriever, pick_device
 
 
 @dataclass(frozen=True)
-class Parts:
+class EvaluationInputs:
     """Inputs of an evaluation: the products of a split, a trained retriever, and whether it repeats a product."""
 
     catalog: Catalog
@@ -39,7 +39,7 @@ class Parts:
         return self.items.features_ND.device
 
 
-def parts_of(options: EvalDialogs, run: Path) -> Parts:
+def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
     """Read the catalog, the features and the retriever of an evaluation.
 
     Raises UserError if a file is missing or does not match the run.
@@ -70,7 +70,7 @@ def parts_of(options: EvalDialogs, run: Path) -> Parts:
         )
     if about.exclude_shown and not exclude_shown and not recorded:
         print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
-    return Parts(
+    return EvaluationInputs(
         catalog=catalog,
         store=store,
         items=items,
@@ -110,7 +110,10 @@ def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vo
 
 
 def facts_of(
-    options: EvalDialogs, parts: Parts, of_user: dict[str, Any], index: dict[str, Any] | None = None
+    options: EvalDialogs,
+    parts: EvaluationInputs,
+    of_user: dict[str, Any],
+    index: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Metadata of the dialogs for metrics.json."""
     encoder = parts.store.encoder

@@ -18,7 +18,7 @@ from fashioniq.systems.generation import World
 from fashioniq.systems.rewriting import rewriter
 from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.labels import Labels
+from fashioniq.users.labels import LabelUser
 from fashioniq.users.recorded import WithCaption
 
 
@@ -57,7 +57,7 @@ def build(options: EvalPlugIR) -> list[Task]:
     captions = (
         Correcting(describer, of_items, None, options.details, options.seed).reply(every, Message(), 0).texts
     )
-    user = WithCaption(Labels(labels, describer.topics, gallery.items.ids), captions or ())
+    user = WithCaption(LabelUser(labels, describer.topics, gallery.items.ids), captions or ())
     system = System(TextRetriever(encoder, text), asker, gallery, cards=world.cards)
 
     def batch(rows: Sequence[int]) -> Batch:

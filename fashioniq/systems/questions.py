@@ -17,7 +17,7 @@ from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
 from fashioniq.llm.endpoint import Endpoint
-from fashioniq.llm.local import LanguageModel
+from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.text import NoSearch, TextRetriever
@@ -102,7 +102,7 @@ def asker_of(
         model = (
             endpoint(settings, name)
             if name.startswith(ENDPOINT)
-            else LanguageModel(name, pick_device(settings.device))
+            else LocalLanguageModel(name, pick_device(settings.device))
         )
         asker: Asker = (
             FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)

@@ -8,7 +8,7 @@ from fashioniq.data.dialogues import last_round
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.llm.endpoint import Endpoint
-from fashioniq.llm.local import LanguageModel
+from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.systems.illustrated import Write
 from fashioniq.trained import pick_device
 from fashioniq.users.correcting import Describer
@@ -61,7 +61,7 @@ def rewriter(
     if name.startswith(ENDPOINT):
         return ByModel(Endpoint(name.removeprefix(ENDPOINT)), count)
     if name.startswith(LOCAL):
-        return ByModel(LanguageModel(name.removeprefix(LOCAL), pick_device(device)), count)
+        return ByModel(LocalLanguageModel(name.removeprefix(LOCAL), pick_device(device)), count)
     if name not in ("last", "join", "attributes"):
         raise UserError(
             f"expected last, join, attributes, endpoint:NAME or local:NAME, found {name}; correct --rewrite"

@@ -15,11 +15,11 @@ from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
-from fashioniq.systems.parts import Parts, facts_of
+from fashioniq.systems.parts import EvaluationInputs, facts_of
 from fashioniq.systems.task import Batch, Task
 from fashioniq.systems.wording import with_words_of
 from fashioniq.users.noisy import chances, corrupt, negation
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 CAPTIONS = 2  # captions per turn, which are joined
 
@@ -49,7 +49,7 @@ def check_sessions(options: EvalDialogs) -> None:
             )
 
 
-def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
+def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     """Recorded sessions inside the gallery as dialogs, one task for each number of turns.
 
     Sessions of both files are used: retrievers are trained on the train split of the catalog, so none has seen a
@@ -98,7 +98,7 @@ def session_tasks(options: EvalDialogs, parts: Parts) -> list[Task]:
     return tasks
 
 
-def _usable(options: EvalDialogs, parts: Parts) -> Usable:
+def _usable(options: EvalDialogs, parts: EvaluationInputs) -> Usable:
     """Sessions inside the gallery; those of the train file do not count as clean.
 
     One of the two files may be missing.
@@ -133,7 +133,7 @@ class _Batches:
     """
 
     def __init__(
-        self, system: System, parts: Parts, sessions: Sequence[Session], options: EvalDialogs
+        self, system: System, parts: EvaluationInputs, sessions: Sequence[Session], options: EvalDialogs
     ) -> None:
         self.system, position_of = system, parts.items.positions
         turns, max_words = len(sessions[0].steps), parts.retriever.max_words * CAPTIONS
@@ -158,5 +158,5 @@ class _Batches:
         asker = RecordedItems(self.item_NT[row_B])
         said = self.texts
         texts = None if said is None else [said[row * turns : (row + 1) * turns] for row in rows]
-        user = Recorded.of_words(self.words_NTL[row_B], texts)
+        user = RecordedReplies.of_words(self.words_NTL[row_B], texts)
         return Batch(replace(self.system, asker=asker), user, self.target_N[row_B], asker.first)

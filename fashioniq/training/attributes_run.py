@@ -13,7 +13,7 @@ from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import YES, Labelled, LabelledSplits, labelled_products
+from fashioniq.data.labelled import YES, LabeledPhotos, LabelledSplits, labelled_products
 from fashioniq.encoders.timm import load_network
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
@@ -123,7 +123,7 @@ def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str
     return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
 
 
-def _open(split: str, data: Labelled, settings: TrainAttributes) -> LabelledImages:
+def _open(split: str, data: LabeledPhotos, settings: TrainAttributes) -> LabelledImages:
     images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
     print(f"{split}: {len(images)} of {data.asked} have labels and a readable picture")
     for path, reason in list(images.failures.items())[:3]:

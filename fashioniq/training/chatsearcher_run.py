@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
-from fashioniq.data.conversations import SUBTASKS, Conversations, Sample, samples_file
+from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample, samples_file
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
@@ -117,7 +117,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     )
 
 
-def _vocabulary(data: Conversations, samples: Sequence[Sample], min_count: int) -> Vocabulary:
+def _vocabulary(data: Conversations, samples: Sequence[ConversationSample], min_count: int) -> Vocabulary:
     """Words of the captions and the conversations of train; those of the roles are always among them."""
     captions = (item.caption for item in data.items.values() if item.split == "train")
     said = (sample.text for sample in samples)
@@ -150,7 +150,7 @@ def _captions(
 
 
 def _conversations(
-    samples: Sequence[Sample], features: FrozenFeatures, tokens: ChatTokens, held_out: set[str]
+    samples: Sequence[ConversationSample], features: FrozenFeatures, tokens: ChatTokens, held_out: set[str]
 ) -> Examples:
     train, val = [], []
     for sample in samples:

@@ -19,7 +19,7 @@ from fashioniq.trained import load_predictor
 _BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
 
 
-class Sample(NamedTuple):
+class GeneratedSample(NamedTuple):
     """A test product: its words, its picture and the one that was generated for its words."""
 
     words: list[str]
@@ -55,7 +55,7 @@ class Judge:
 
 
 def evaluate(
-    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[Sample]
+    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[GeneratedSample]
 ) -> dict[str, Any]:
     """Shares of the words of `samples` that the judge finds: in real pictures, in generated ones, and in generated
     ones of another product's words, the control.

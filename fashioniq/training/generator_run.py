@@ -12,18 +12,18 @@ from fashioniq.categories import canonical
 from fashioniq.config import TrainGenerator
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import Labelled
+from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.prompts import PromptWords, described_products
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import Request
-from fashioniq.generators.trained import Trained
+from fashioniq.generators.pictures import PictureRequest
+from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser, noise_schedule
 from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.training.attributes import LabelledImages
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.generator import GeneratorTraining
-from fashioniq.training.generator_evaluation import Judge, Sample, evaluate
+from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
 
 ON_SHEET = 24  # products on the contact sheet
 JUDGED = 200  # test products whose pictures are judged
@@ -35,7 +35,7 @@ class TrainedGenerator(NamedTuple):
 
     folder: Path
     about: GeneratorRun
-    samples: list[Sample]
+    samples: list[GeneratedSample]
 
 
 @alone
@@ -87,14 +87,16 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
 
 def _generate(
     settings: TrainGenerator, folder: Path, test: LabelledImages, words: PromptWords
-) -> list[Sample]:
+) -> list[GeneratedSample]:
     """Generate a picture for the words of each of some test products."""
     rows = _spread(len(test), JUDGED if settings.predictor else ON_SHEET)
     products = [_product(test, row, words) for row in rows]
-    requests = [Request(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)]
+    requests = [
+        PictureRequest(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)
+    ]
     device = "cuda" if accelerator_of(settings.device) == "gpu" else "cpu"
-    made = Trained(folder, device).generate(requests)
-    return [Sample(asked, real, one) for (real, asked), one in zip(products, made, strict=True)]
+    made = RunGenerator(folder, device).generate(requests)
+    return [GeneratedSample(asked, real, one) for (real, asked), one in zip(products, made, strict=True)]
 
 
 def _product(images: LabelledImages, row: int, words: PromptWords) -> tuple[Image.Image, list[str]]:
@@ -107,7 +109,7 @@ def _spread(count: int, most: int) -> list[int]:
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
 
 
-def _open(split: str, data: Labelled, settings: TrainGenerator) -> LabelledImages:
+def _open(split: str, data: LabeledPhotos, settings: TrainGenerator) -> LabelledImages:
     images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
     print(f"{split}: {len(images)} of {data.asked} have words and a readable picture", flush=True)
     if not len(images):

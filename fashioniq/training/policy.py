@@ -17,7 +17,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.measures import percentiles
-from fashioniq.training.retriever import RetrieverTraining, Start
+from fashioniq.training.retriever import DialogStarts, RetrieverTraining
 
 CANDIDATES = 4  # products tried
 OTHERS = 5  # random products that the best candidate is compared with
@@ -33,7 +33,7 @@ class PolicyTraining(RetrieverTraining):
         super().__init__(*arguments, **options)
         self.temperature = temperature
 
-    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
+    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: DialogStarts) -> Tensor:
         target_B, first_B, user, turns, _ = start
         turn = random.Random(self.global_step).randrange(1, turns)  # the same in all processes
         system = System(self.model, self.asker, gallery)
@@ -46,7 +46,7 @@ class PolicyTraining(RetrieverTraining):
         return F.cross_entropy(-square_BC / self.temperature, torch.zeros_like(target_B))
 
     @torch.no_grad()
-    def _best(self, system: System, start: Start, talk: Talk) -> Tensor:
+    def _best(self, system: System, start: DialogStarts, talk: Talk) -> Tensor:
         """The candidate after which the target ranks best on average until the end, B×1."""
         assert isinstance(self.asker, BestItem), "looking ahead chooses among the best items"
         item_BK = self.asker.candidates(talk, system.gallery, CANDIDATES)

@@ -26,7 +26,7 @@ from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
 from fashioniq.users.noisy import NoisyUser, chances
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 SIMILAR = 100  # products from which a similar first product is drawn
 
@@ -39,7 +39,7 @@ def random_others(item_B: Tensor, count: int) -> Tensor:
     ) % count
 
 
-class Start(NamedTuple):
+class DialogStarts(NamedTuple):
     """Dialogs to simulate: positions of targets and first items (B each), user, and number of turns.
 
     `asker` replaces that of the training.
@@ -68,16 +68,16 @@ class DialogSource(Protocol):
         """Prepare an epoch of a split."""
         ...
 
-    def train(self, row_B: Tensor, step: int) -> Start:
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
         """Return the dialogs of a training step, counted from 0."""
         ...
 
-    def val(self, row_B: Tensor) -> dict[str, Start]:
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
         """Return the dialogs of validation by the name of their user, the same in every epoch."""
         ...
 
 
-class SimulatedDialogs:
+class DialogSimulation:
     """Dialogs with one simulated user; every product of a split is the target once per epoch.
 
     `make_user(split, items, seed)` creates the user for the products of a split. A share of `word_noise` of its
@@ -119,11 +119,11 @@ class SimulatedDialogs:
         if self.similar_first and split == "train":
             self._unit_ND = items.embedded(partial(torch.nn.functional.normalize, dim=-1))
 
-    def train(self, row_B: Tensor, step: int) -> Start:
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
         first_B = random_others(row_B, self.count("train"))
         if self.similar_first:
             first_B = self._similar(row_B, first_B)
-        return Start(row_B, first_B, self.users["train"], self.turns)
+        return DialogStarts(row_B, first_B, self.users["train"], self.turns)
 
     def _similar(self, row_B: Tensor, random_B: Tensor) -> Tensor:
         """Replace a share of `random_B` by products drawn from those with the most similar features."""
@@ -135,11 +135,11 @@ class SimulatedDialogs:
         drawn_B1 = (which_B * near_BK.shape[1]).long().unsqueeze(1)
         return torch.where(chance_B < self.similar_first, near_BK.gather(1, drawn_B1)[:, 0], random_B)
 
-    def val(self, row_B: Tensor) -> dict[str, Start]:
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
         count = self.count("val")
         # an item other than the target, the same in every epoch
         first_B = (row_B + 1 + self.seed % (count - 1)) % count
-        return {self.name: Start(row_B, first_B, self.users["val"], self.turns)}
+        return {self.name: DialogStarts(row_B, first_B, self.users["val"], self.turns)}
 
 
 class RecordedTurns:
@@ -169,11 +169,11 @@ class RecordedTurns:
     def __len__(self) -> int:
         return len(self.target_R)
 
-    def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
+    def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
         """Return the dialogs of some rows."""
         row_B = row_B.cpu()
-        user = Recorded.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
-        return Start(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
+        user = RecordedReplies.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
+        return DialogStarts(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
 
 
 class RecordedDialogs:
@@ -190,10 +190,10 @@ class RecordedDialogs:
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
         self.device = device
 
-    def train(self, row_B: Tensor, step: int) -> Start:
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
         return self.recorded["train"].dialogs(row_B, self.device)
 
-    def val(self, row_B: Tensor) -> dict[str, Start]:
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
         return {self.name: self.recorded["val"].dialogs(row_B, self.device)}
 
 
@@ -231,14 +231,14 @@ class RecordedSessions:
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
         self.device = device
 
-    def train(self, row_B: Tensor, step: int) -> Start:
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
         """Return as many sessions as `row_B` has rows."""
         shares = [group.weight_N.sum().item() for group in self._groups]
         group = random.Random(step).choices(self._groups, shares)[0]  # the same in all processes
         drawn = torch.multinomial(group.weight_N, len(row_B) * rank_and_count()[1], replacement=True)
         return group.dialogs(shared_out(drawn), self.device)
 
-    def val(self, row_B: Tensor) -> dict[str, Start]:
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
         return {self.name: self._val.dialogs(row_B.cpu(), self.device)} if self._val else {}
 
 
@@ -250,12 +250,12 @@ class _Encoded(NamedTuple):
     words_NTL: Tensor
     weight_N: Tensor
 
-    def dialogs(self, row_B: Tensor, device: torch.device) -> Start:
+    def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
         """Return the dialogs of some sessions."""
         asker = RecordedItems(self.item_NT[row_B].to(device))
-        user = Recorded.of_words(self.words_NTL[row_B].to(device))
+        user = RecordedReplies.of_words(self.words_NTL[row_B].to(device))
         first_B = asker.item_BT[:, 0]
-        return Start(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
+        return DialogStarts(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
 
 
 def _encoded(
@@ -281,7 +281,7 @@ class DialogsInTurn:
     replacement.
     """
 
-    def __init__(self, sources: Sequence[SimulatedDialogs | RecordedDialogs | RecordedSessions]) -> None:
+    def __init__(self, sources: Sequence[DialogSimulation | RecordedDialogs | RecordedSessions]) -> None:
         self.sources, self.items = sources, sources[0].items
         self.turns = max(source.turns for source in sources)
 
@@ -293,15 +293,15 @@ class DialogsInTurn:
         for source in self.sources:
             source.enter(split, epoch, device)
 
-    def train(self, row_B: Tensor, step: int) -> Start:
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
         source = self.sources[step % len(self.sources)]
         if source is not self.sources[0]:
             drawn = torch.randint(source.count("train"), (len(row_B) * rank_and_count()[1],))
             row_B = shared_out(drawn).to(row_B.device)
         return source.train(row_B, step)
 
-    def val(self, row_B: Tensor) -> dict[str, Start]:
-        starts: dict[str, Start] = {}
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
+        starts: dict[str, DialogStarts] = {}
         for source in self.sources:
             own_B = row_B[row_B < source.count("val")]
             starts |= source.val(own_B) if len(own_B) else {}
@@ -352,7 +352,7 @@ class RetrieverTraining(FusedTraining):
         )
         return self._loss_of_dialogs(gallery, vectors_ND, self.source.train(row_B, self.global_step))
 
-    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: Start) -> Tensor:
+    def _loss_of_dialogs(self, gallery: Gallery, vectors_ND: Tensor | None, start: DialogStarts) -> Tensor:
         """Loss against `vectors_ND` of the gallery, or against the targets of the batch if it is None."""
         target_B, first_B, user, turns, asker = start
         system = System(self.model, asker or self.asker, gallery)

@@ -33,11 +33,11 @@ from fashioniq.training.linear_run import fit_to_captions
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import (
+    DialogSimulation,
     DialogsInTurn,
     RecordedDialogs,
     RecordedSessions,
     RetrieverTraining,
-    SimulatedDialogs,
 )
 from fashioniq.training.users import training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
@@ -125,7 +125,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
             share=HALFWAY if halfway else TRAINED,
         )
         words += "\n"
-    sources: list[SimulatedDialogs | RecordedDialogs | RecordedSessions] = [*users.sources]
+    sources: list[DialogSimulation | RecordedDialogs | RecordedSessions] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
@@ -181,7 +181,7 @@ def train(
     settings: Settings,
     folder: Path,
     model: BaseRetriever,
-    sources: Sequence[SimulatedDialogs | RecordedDialogs | RecordedSessions],
+    sources: Sequence[DialogSimulation | RecordedDialogs | RecordedSessions],
     facts: dict[str, Any],
     *,
     asker: Asker,

@@ -36,7 +36,7 @@ MOST = 20_000  # products that are looked at
 Says = dict[str, dict[str, float]]  # of each product: the probability that it has a label
 
 
-class Said(NamedTuple):
+class StatedLabels(NamedTuple):
     """What is said of S products about L labels; `kinds` has the list of attributes of each label.
 
     `known_SL` is whether anything is said: that a product has the label, or that it does not.
@@ -48,7 +48,7 @@ class Said(NamedTuple):
     known_SL: Tensor
 
 
-def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> Said:
+def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> StatedLabels:
     """What captions of pairs say of their targets, and pixels of colors, in families that the catalog does not label.
 
     Where a caption names a color of a product, its pixels do not count.
@@ -81,7 +81,7 @@ def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> Said:
     has_SL, known_SL = (
         torch.tensor(row, dtype=torch.float).reshape(len(says), len(kinds)) for row in rows.values()
     )
-    return Said(kinds, list(says), has_SL, known_SL)
+    return StatedLabels(kinds, list(says), has_SL, known_SL)
 
 
 def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]) -> Says:
@@ -130,7 +130,7 @@ def _families(catalog: Catalog, ids: Sequence[str]) -> set[str]:
     }
 
 
-def with_said(model: LabelModel, said: Said, items: Items) -> LabelModel:
+def with_said(model: LabelModel, said: StatedLabels, items: Items) -> LabelModel:
     """A model of labels that has, after its own, those that were said: fitted to what was said of the products."""
     if not said.kinds:
         return model

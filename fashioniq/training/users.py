@@ -23,7 +23,7 @@ from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
-from fashioniq.training.retriever import RecordedDialogs, RecordedTurns, SimulatedDialogs
+from fashioniq.training.retriever import DialogSimulation, RecordedDialogs, RecordedTurns
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
@@ -41,7 +41,7 @@ class TrainingUsers:
     the first of these. `pairs_alone` are the recorded captions if there is no other user.
     """
 
-    sources: list[SimulatedDialogs | RecordedDialogs]
+    sources: list[DialogSimulation | RecordedDialogs]
     items: dict[str, Items]
     names: list[str]
     vocabulary: Vocabulary
@@ -111,11 +111,11 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         "similar_first": settings.similar_first,
     }
 
-    def source(name: str) -> SimulatedDialogs | RecordedDialogs:
+    def source(name: str) -> DialogSimulation | RecordedDialogs:
         if name == "recorded":
             return RecordedDialogs(recorded, items)
         if name == "differences":
-            return SimulatedDialogs(
+            return DialogSimulation(
                 lambda split, some, seed: DescribingUser(speakers[split], vocabulary, max_words, seed),
                 vocabulary,
                 items,
@@ -150,12 +150,12 @@ def captioner_dialogs(
     *,
     name: str = "captioner",
     **options: Any,
-) -> SimulatedDialogs:
+) -> DialogSimulation:
     """Dialogs with a frozen captioner, whose words are translated to `vocabulary`.
 
     `options` are those of SimulatedDialogs.
     """
-    return SimulatedDialogs(
+    return DialogSimulation(
         lambda split, some, seed: simulator.user(some, vocabulary, seed),
         vocabulary,
         items,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import Labels, Truth
+from fashioniq.data.statements import Labels, StatementCheck
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
@@ -71,5 +71,5 @@ class Simulator:
             listener=self.listener,
             samples=self.samples,
             seed=seed,
-            truth=Truth([self.labels.get(name, ()) for name in items.ids]) if self.labels else None,
+            truth=StatementCheck([self.labels.get(name, ()) for name in items.ids]) if self.labels else None,
         )

@@ -9,7 +9,7 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import Message
 
 
-class Speaker(Protocol):
+class DifferenceDescriber(Protocol):
     """Describes how products differ; products are positions in the gallery."""
 
     def describe(self, target: int, candidate: int, chance: random.Random) -> str:
@@ -25,7 +25,9 @@ class DescribingUser:
     vocabulary; all other words have the id of unknown words.
     """
 
-    def __init__(self, speaker: Speaker, vocabulary: Vocabulary, max_words: int, seed: int = 0) -> None:
+    def __init__(
+        self, speaker: DifferenceDescriber, vocabulary: Vocabulary, max_words: int, seed: int = 0
+    ) -> None:
         self.speaker, self.vocabulary, self.max_words, self.seed = speaker, vocabulary, max_words, seed
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:

@@ -23,7 +23,7 @@ _ASKED_FOR = (  # topic of a free question: the first pattern that matches, with
 )
 
 
-class Labels:
+class LabelUser:
     """User that answers the questions of `topics`, and free questions whose words name a topic, from labels.
 
     Targets are positions in `images`.

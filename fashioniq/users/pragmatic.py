@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import Truth
+from fashioniq.data.statements import StatementCheck
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
@@ -56,7 +56,7 @@ class PragmaticUser:
         listener: Listener,
         samples: int,
         seed: int,
-        truth: Truth | None = None,
+        truth: StatementCheck | None = None,
     ) -> None:
         device = items.features_ND.device
         self.captioner = captioner.eval().requires_grad_(False)

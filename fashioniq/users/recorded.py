@@ -9,14 +9,16 @@ from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, User
 
 
-class Recorded:
+class RecordedReplies:
     """User for one batch that replies at turn n with the n-th of a list of messages."""
 
     def __init__(self, replies: Sequence[Message]) -> None:
         self.replies = replies
 
     @classmethod
-    def of_words(cls, words_BTL: Tensor, texts_BT: Sequence[Sequence[str]] | None = None) -> "Recorded":
+    def of_words(
+        cls, words_BTL: Tensor, texts_BT: Sequence[Sequence[str]] | None = None
+    ) -> "RecordedReplies":
         """Create a user from the word ids of every turn, and from the texts as they were typed, if they are known.
 
         Words that a retriever has not learned are in the texts alone, and wishes are read from these.

@@ -24,7 +24,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import Wording
 from fashioniq.models.text import TextRetriever
-from fashioniq.store import Product, Store
+from fashioniq.store import ProductRow, Store
 from tests.waiting import LIMIT
 
 pytest.importorskip("fastapi", reason="no FastAPI: pip install '.[serve]'")
@@ -104,7 +104,7 @@ class Shop:
         `products` are rows of dresses without category and time.
         """
         store = Store.open(self._url)
-        rows = [Product(category="dresses", updated_at=store.now(), **fields) for fields in products]
+        rows = [ProductRow(category="dresses", updated_at=store.now(), **fields) for fields in products]
         store.add_products("dresses", rows)
         store.close()
         with socket.create_server(("127.0.0.1", self._port)) as listening:

@@ -211,7 +211,7 @@ def test_mistakes_in_the_lists_are_told_before_anything_is_computed(refused, opt
 
 def test_seeds_meet_one_by_one_or_all_meet_the_only_run():
     one, two, three = (
-        cross.Model([Path(f"{count}-{seed}") for seed in range(count)], [], False, "rnn")
+        cross.ComparedModel([Path(f"{count}-{seed}") for seed in range(count)], [], False, "rnn")
         for count in (1, 2, 3)
     )
     assert cross._by_seed(two, two) == list(zip(two.runs, two.runs, strict=True))

@@ -10,7 +10,7 @@ import yaml
 
 import fashioniq
 from fashioniq.exports import onnx
-from fashioniq.exports.onnx import Difference, compute, difference, sessions
+from fashioniq.exports.onnx import ExportDifference, compute, difference, sessions
 from fashioniq.files import checksum
 from fashioniq.loop.messages import Message
 from fashioniq.runs import RetrieverRun, read_run
@@ -45,7 +45,7 @@ def on_hub(project, runs, tmp_path_factory):
 @torch.no_grad()
 def test_the_files_of_a_run_compute_its_queries_and_vectors(exported, runs):
     model, _, about = load_retriever(runs.retriever)
-    assert difference(model, about, sessions(exported)) == Difference(pytest.approx(0, abs=1e-4), 0, 48)
+    assert difference(model, about, sessions(exported)) == ExportDifference(pytest.approx(0, abs=1e-4), 0, 48)
     image_ND = torch.randn(5, about.sizes["features"])
     theirs_ND = compute(sessions(exported, ".int8"), "embed_images", image_ND)
     assert torch.cosine_similarity(theirs_ND, model.embed_images(image_ND)).min() > 0.99
@@ -84,7 +84,11 @@ def test_files_that_compute_something_else_are_not_written(runs, refused, export
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     for name in ("_write_graph", "_quantize", "sessions"):
         monkeypatch.setattr(onnx, name, lambda *_: None)
-    for found in (Difference(2e-4, 0, 48), Difference(float("nan"), 0, 48), Difference(0.0, 1, 48)):
+    for found in (
+        ExportDifference(2e-4, 0, 48),
+        ExportDifference(float("nan"), 0, 48),
+        ExportDifference(0.0, 1, 48),
+    ):
         monkeypatch.setattr(onnx, "difference", lambda *_, found=found: found)
         assert "expected ONNX files that compute what" in refused("export", run=runs.retriever, out=out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before

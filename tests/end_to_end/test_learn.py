@@ -21,7 +21,7 @@ from fashioniq.learning.growth import grow
 from fashioniq.learning.rules import LiveSession, LiveStep
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.sample.dialect import in_dialect
-from fashioniq.store import Event, Session, Store, Turn, tables
+from fashioniq.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load
 from fashioniq.training import wording
 from fashioniq.users.grammar import GarmentSpeaker
@@ -63,7 +63,7 @@ def write_log(path, catalog, shuffled):
             says = n and in_dialect(speaker.describe(position_of[target], position_of[about], chance))
             kind = "says" if n else "start"
             turns.append(
-                Turn(
+                TurnRow(
                     query_id=f"{id}-{n}",
                     session_id=id,
                     n=n,
@@ -74,11 +74,11 @@ def write_log(path, catalog, shuffled):
                 )
             )
         times = {"created_at": at, "last_at": at}
-        session = Session(id=id, category="dresses", model="m", client=id, consent="training", **times)
+        session = SessionRow(id=id, category="dresses", model="m", client=id, consent="training", **times)
         rows[tables.session].append(asdict(session) | {"consent_at": at})
         rows[tables.turn] += map(asdict, turns)
         bought = {"query_id": turns[-1].query_id, "action": "purchase", "product_id": told, "server_at": at}
-        rows[tables.event].append(asdict(Event(event_id=id, session_id=id, **bought)))
+        rows[tables.event].append(asdict(EventRow(event_id=id, session_id=id, **bought)))
     store.write(lambda connection: [connection.execute(insert(table), rows[table]) for table in rows])
     store.close()
 

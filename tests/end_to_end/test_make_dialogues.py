@@ -215,7 +215,7 @@ class Words:
     ("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")]
 )
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
-    monkeypatch.setattr(questions, "LanguageModel", Words)
+    monkeypatch.setattr(questions, "LocalLanguageModel", Words)
     monkeypatch.setattr(questions, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
     code, out = make(

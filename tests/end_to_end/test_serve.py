@@ -374,39 +374,42 @@ def test_a_generated_client_makes_the_requests_of_the_documentation(
     shop, types = import_module("shop_client"), import_module("shop_client.models")
     product = Catalog(runs.catalog, "dresses").ids("test")[0]
     with shop.Client(base_url=server.address, raise_on_unexpected_status=True) as client:
-        said = [types.Said(says="a red dress with long sleeves"), types.Said(says="not floral")]
-        body = types.SearchRequest(turns=said, k=3, facets=True)
+        said = [
+            types.SearchTurnBody(says="a red dress with long sleeves"),
+            types.SearchTurnBody(says="not floral"),
+        ]
+        body = types.SearchBody(turns=said, k=3, facets=True)
         ranking = call("search.find", "dresses", client=client, body=body)
         assert len(ranking.results) == 3 and ranking.facets.families and ranking.holding[-1].denied
-        said = [types.Said(about=product, says="is navy with longer sleeves")]
-        body = types.SearchRequest(turns=said, k=3, explain=True)
+        said = [types.SearchTurnBody(about=product, says="is navy with longer sleeves")]
+        body = types.SearchBody(turns=said, k=3, explain=True)
         assert call("search.find", "dresses", client=client, body=body).results[0].parts.wishes
         assert call("search.similar", "dresses", product, client=client, k=4).results
-        price = types.Price(minor=5990, currency="EUR")
-        offer = types.ProductRequest(
+        price = types.PriceBody(minor=5990, currency="EUR")
+        offer = types.ProductBody(
             id=product, price=price, sizes=["S", "M", "L"], in_stock=True, url="https://shop.example/1"
         )
-        body = types.ProductsRequest(products=[offer])
+        body = types.ProductsBody(products=[offer])
         answer = call("catalog.put", "dresses", client=client, body=body)
         assert not answer.errors and answer.items[0].status in (200, 201)
         content = next(path for path in runs.catalog.glob("images/**/*") if path.is_file()).read_bytes()
         file = import_module("shop_client.types").File(payload=BytesIO(content))
         assert call("sessions.upload", client=client, category="dresses", body=file).picture_id
-        body = types.SessionRequest(category="dresses", start=types.Start(text="red or navy"))
+        body = types.SessionBody(category="dresses", start=types.StartBody(text="red or navy"))
         begun = call("sessions.start", client=client, body=body)
         assert begun.last.holding[0].text == "red or navy"
 
     with shop.AuthenticatedClient(base_url=server.address, token=begun.session_token) as client:
 
         def turn(key=shop.types.UNSET, **fields):
-            body = types.TurnRequest(**fields)
+            body = types.TurnBody(**fields)
             return call("sessions.turn", begun.session_id, client=client, body=body, idempotency_key=key)
 
         fields = {"says": "wiht longer slevees", "after_turn": 0, "facets": True}
         first = turn("5f0c", **fields)
         assert [one.said for one in first.heard.changed] == ["wiht", "slevees"] and first.facets.families
         assert turn("5f0c", **fields).query_id == first.query_id
-        assert any(one.denied for one in turn(wish=types.LabelWish(label="floral", denied=True)).holding)
+        assert any(one.denied for one in turn(wish=types.LabelWishBody(label="floral", denied=True)).holding)
         assert turn(says="under 100 euros, in M").filters.price.lte == 10000
         shown = turn(less_like=first.results[0].product_id)
         assert first.results[0].product_id not in [one.product_id for one in shown.results]

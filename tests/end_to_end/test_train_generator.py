@@ -11,8 +11,8 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from fashioniq.cli import main
-from fashioniq.generators.pictures import Request
-from fashioniq.generators.trained import Trained
+from fashioniq.generators.pictures import PictureRequest
+from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser
 
 TINY = {
@@ -70,8 +70,8 @@ def test_a_run_is_in_the_layout_of_diffusers_and_holds_its_weights_once(run):
 
 
 def test_a_run_generates_pictures_for_texts(run):
-    one, other = Trained(run).generate(
-        [Request("a red dress with long sleeves, not blue", 3), Request("red", 4)]
+    one, other = RunGenerator(run).generate(
+        [PictureRequest("a red dress with long sleeves, not blue", 3), PictureRequest("red", 4)]
     )
     assert one.status == other.status == "ok" and one.picture.size == (16, 16)
     assert "red" in one.sent and "dress" in one.sent and "blue" not in one.sent

@@ -202,7 +202,9 @@ def cached_pictures(room: Room, rng: Random) -> Case:
     options: Options = {"data": room.world.catalog, "category": "dresses", "features": root / "seen", **DRAWN}
     options |= {"encoder": room.world.runs["speaker"], "predictor": room.world.runs["dresses"], "out": out}
     check = _same_dialogs(out, root) if path.suffix == ".png" or draw < 0.2 else lambda: None
-    return Case(arguments_of("eval-dialogs", system="genir", record=True, **options), what, [out], False, check)
+    return Case(
+        arguments_of("eval-dialogs", system="genir", record=True, **options), what, [out], False, check
+    )
 
 
 def _same_dialogs(out: Path, root: Path) -> Callable[[], str | None]:

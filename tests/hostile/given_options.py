@@ -16,7 +16,9 @@ from fashioniq.cli import COMMANDS
 from fashioniq.config import EvalChatIR
 from fashioniq.options import flag
 
-SETTINGS = {**COMMANDS, CHATIR: EvalChatIR} | {one: COMMANDS[one.split()[0]] for one in (LINEAR, QUERIES, VECTORS)}
+SETTINGS = {**COMMANDS, CHATIR: EvalChatIR} | {
+    one: COMMANDS[one.split()[0]] for one in (LINEAR, QUERIES, VECTORS)
+}
 
 
 def yaml_text(rng: Random, text: str) -> bytes:

@@ -58,7 +58,10 @@ def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
         "make-dialogues": ("make-dialogues", {**asked, "out": out / "dialogs.json"}),
         "extract-attributes": ("extract-attributes", {"data": out, "category": "dresses", "replace": True}),
         "pair-references": ("pair-references", {**data, "out": out}),
-        "descriptions": ("make-dialogues", {**data, "answerer": "descriptions", "out": out / "descriptions.json"}),
+        "descriptions": (
+            "make-dialogues",
+            {**data, "answerer": "descriptions", "out": out / "descriptions.json"},
+        ),
         "caption-pairs": ("caption-pairs", {**data, "count": 20, "export": out / "pairs.csv"}),
         **{name: (name, options) for name, (options, _) in valid(At(world, out)).items() if name in FURTHER},
     }

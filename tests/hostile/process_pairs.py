@@ -13,7 +13,9 @@ from world import Options, Room, word_of
 TRAININGS = ("train-retriever", "train-dialog-encoder", "train-composer")
 
 
-def both(room: Room, rng: Random, calls: list[tuple[str, Options]], right: tuple[int, ...] = (0, 2)) -> list[int]:
+def both(
+    room: Room, rng: Random, calls: list[tuple[str, Options]], right: tuple[int, ...] = (0, 2)
+) -> list[int]:
     """Exit codes of two commands, of which one starts a moment after the other."""
     started: list[Process] = []
     try:
@@ -51,9 +53,17 @@ def learn_beside(room: Room, rng: Random) -> Trial:
     """`learn` beside forget, a training into the same folder, or another learn; then what is erased is nowhere."""
     url, out, one = f"sqlite:///{room.copy('log.db')}", room.path("out"), rng.randrange(16)
     forget: Options = {"database": url, "session": f"s{one}"}
-    learn: Options = {"run": room.world.runs["retriever"], "database": url, "out": out, "epochs": 1, "min_targets": 2}
+    learn: Options = {
+        "run": room.world.runs["retriever"],
+        "database": url,
+        "out": out,
+        "epochs": 1,
+        "min_targets": 2,
+    }
     training: Options = {**valid(room)["train-retriever"][0], "run": out / "run"}
-    second = rng.choice((("forget", forget), ("forget", forget), ("train-retriever", training), ("learn", learn)))
+    second = rng.choice(
+        (("forget", forget), ("forget", forget), ("train-retriever", training), ("learn", learn))
+    )
     calls = [("learn", learn), second]
     rng.shuffle(calls)
 

@@ -452,7 +452,9 @@ def test_control_characters_of_data_do_not_reach_the_terminal(vector_runs, world
     assert "pwned" in printed and not any(one in printed for one in "\x1b\x07\u202e\ud800")
 
 
-@pytest.mark.parametrize("command", ["pair-references", "extract-attributes", "eval-dialogs", "train-retriever"])
+@pytest.mark.parametrize(
+    "command", ["pair-references", "extract-attributes", "eval-dialogs", "train-retriever"]
+)
 def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_path, command):
     catalog = shutil.copytree(
         vector_runs.catalog, tmp_path / "catalog", ignore=shutil.ignore_patterns("images")
@@ -606,5 +608,7 @@ def test_a_linear_retriever_that_cannot_be_fitted_leaves_no_folder(vector_runs, 
     catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
     (catalog / "captions" / "cap.dress.test.json").unlink()
     os.mkfifo(catalog / "captions" / "cap.dress.test.json")
-    assert "a pipe" in refused("train-retriever", **world | {"data": catalog}, epochs=0, run=tmp_path / "linear")
+    assert "a pipe" in refused(
+        "train-retriever", **world | {"data": catalog}, epochs=0, run=tmp_path / "linear"
+    )
     assert not (tmp_path / "linear").exists()

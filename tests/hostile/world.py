@@ -36,7 +36,7 @@ from conftest import (
 
 from fashioniq.cli import main
 from fashioniq.prepare import conversing
-from fashioniq.store import Event, Session, Store, Turn
+from fashioniq.store import EventRow, SessionRow, Store, TurnRow
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
 RETRIEVER = {"model.width": 16, "epochs": 1, "turns": 2, "samples": 2}  # else the defaults: the linear model
@@ -371,23 +371,25 @@ def _logged(world: World, do: Do) -> None:
         at = datetime(2026, 11, 1, 12, number, tzinfo=UTC)
         about = {"category": "dresses", "model": "m", "client": name, "consent": "training"}
         made = [
-            Turn(
+            TurnRow(
                 query_id=f"{name}-{n}",
                 session_id=name,
                 n=n,
                 kind="says" if n else "start",
                 about=others[n] if n else None,
-                says=f"is crimson, {word_of(number)} and {chance.choice(('longer', 'blue', 'has lace'))}" if n else None,
+                says=f"is crimson, {word_of(number)} and {chance.choice(('longer', 'blue', 'has lace'))}"
+                if n
+                else None,
                 shown=[{"id": one, "score": 1.0, "propensity": 1.0} for one in others],
                 created_at=at,
             )
             for n in range(3)
         ]
-        store.add_session(Session(id=name, **about, created_at=at, last_at=at), made[0])
+        store.add_session(SessionRow(id=name, **about, created_at=at, last_at=at), made[0])
         for one in made[1:]:
             store.add_turn(one)
         bought = {"query_id": f"{name}-2", "action": "purchase", "product_id": target, "server_at": at}
-        store.add_events([Event(event_id=name, session_id=name, **bought)])
+        store.add_events([EventRow(event_id=name, session_id=name, **bought)])
     store.close()
 
 

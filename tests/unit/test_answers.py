@@ -13,7 +13,7 @@ from fashioniq.data.sanitize import LONGEST, UNKNOWN, clean, clean_answer
 from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
-from fashioniq.users.labels import Labels
+from fashioniq.users.labels import LabelUser
 from fashioniq.users.person import Person
 from fashioniq.users.recorded import RecordedAnswers
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
@@ -41,7 +41,7 @@ LABELS = {
 
 @pytest.fixture
 def labels():
-    return Labels(LABELS, topics_of(LABELS, LABELS), [*LABELS, "Z"])
+    return LabelUser(LABELS, topics_of(LABELS, LABELS), [*LABELS, "Z"])
 
 
 def answers(user, targets, questions):

@@ -39,15 +39,24 @@ def test_the_types_of_the_functions_find_mistakes(tmp_path):
     mypy = [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=skip", "--no-error-summary"]
     files = [str(tmp_path / "use.py"), str(ROOT / "fashioniq" / "__init__.pyi")]
     done = subprocess.run(
-        [*mypy, "--cache-dir", str(tmp_path), *files], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False
+        [*mypy, "--cache-dir", str(tmp_path), *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
     )
     found = [line.split(":")[1] for line in done.stdout.splitlines() if ": error: " in line]
     assert found == ["3", "4", "5"], done.stdout
 
 
 def test_paths_may_be_texts_and_sections_mappings_or_dataclasses():
-    settings = settings_of(config.TrainRetriever, {"category": "tops", "data": "shop", "model": {"width": 64}})
-    assert settings == config.TrainRetriever(category="tops", data=Path("shop"), model=RetrieverConfig(width=64))
+    settings = settings_of(
+        config.TrainRetriever, {"category": "tops", "data": "shop", "model": {"width": 64}}
+    )
+    assert settings == config.TrainRetriever(
+        category="tops", data=Path("shop"), model=RetrieverConfig(width=64)
+    )
     assert settings == settings_of(
         config.TrainRetriever, {"category": "tops", "data": Path("shop"), "model": RetrieverConfig(width=64)}
     )
@@ -74,7 +83,9 @@ def test_a_command_returns_what_it_made_with_its_command_line(vector_runs, tmp_p
     assert trained.folder == tmp_path / "run" and trained.about.model == "linear"
     line = trained.about.provenance.command
     assert line.startswith(f"fashioniq train-retriever --data {vector_runs.catalog} --category dresses")
-    (metrics,) = fashioniq.eval_dialogs(**shop, run=trained.folder, user=["differences"], out=tmp_path / "out")
+    (metrics,) = fashioniq.eval_dialogs(
+        **shop, run=trained.folder, user=["differences"], out=tmp_path / "out"
+    )
     assert metrics.category == "dresses" and (tmp_path / "out" / "report.html").is_file()
     assert fashioniq.search(run=trained.folder, text="is red", count=3)[0].id.startswith("D")
 

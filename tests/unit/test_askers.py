@@ -29,7 +29,7 @@ from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import NoSearch, TextRetriever
-from fashioniq.users.labels import Labels
+from fashioniq.users.labels import LabelUser
 from fashioniq.users.recorded import RecordedAnswers, WithCaption
 
 EMPTY = Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
@@ -287,7 +287,7 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
 
     def questions_until_found(asker):
         begun = [Dialogue(name, ("a dress",)) for name in ids]
-        made = converse(asker, Labels(catalog.labels, topics, ids), begun, 10)
+        made = converse(asker, LabelUser(catalog.labels, topics, ids), begun, 10)
         left = [[len(oracle([dialogue.rounds[: count + 1]])[0]) for count in range(11)] for dialogue in made]
         assert all(
             name in [ids[n] for n in oracle([dialogue.rounds])[0]]

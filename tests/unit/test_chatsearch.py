@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch
 
-from fashioniq.data.conversations import Picture, Sample, Source, Text, Turn
+from fashioniq.data.conversations import ConversationSample, ConversationTurn, SampleOrigin, Text, TurnPicture
 from fashioniq.encoders.protocol import unit
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.systems.chatsearch import _Space, searches
@@ -29,8 +29,10 @@ class Noisy:
 
 
 def asked(number):
-    turns = (Turn("user", (Text(str(number)),)),)
-    return Sample(str(number), "t", "text", turns, f"i{number:02}", Source("people"), "train")
+    turns = (ConversationTurn("user", (Text(str(number)),)),)
+    return ConversationSample(
+        str(number), "t", "text", turns, f"i{number:02}", SampleOrigin("people"), "train"
+    )
 
 
 def test_the_penalty_of_the_concatenation_is_chosen_on_targets_that_are_not_fitted(capsys):
@@ -60,8 +62,8 @@ class Lengths:
 
 def test_the_oldest_turns_are_left_out_until_the_words_fit_and_the_last_one_stays():
     def said(*texts):
-        turns = tuple(Turn("user", (Text(text),)) for text in texts)
-        return Sample("", "t", "text", turns, "", Source("people"), "train")
+        turns = tuple(ConversationTurn("user", (Text(text),)) for text in texts)
+        return ConversationSample("", "t", "text", turns, "", SampleOrigin("people"), "train")
 
     encoder = Lengths()
     space = _Space(encoder, torch.eye(2), {})
@@ -74,6 +76,9 @@ def test_pictures_are_compared_by_the_direction_from_the_mean():
     settings = SimpleNamespace(methods=["image"], run=None, encoder=None, retriever=None)
     found = searches(settings, None, features, torch.device("cpu"))["image"]
     assert found.vectors_ND.tolist() == unit(torch.tensor([[-1.0, 1.0], [-1.0, -1.0], [2.0, 0.0]])).tolist()
-    shown = (Turn("assistant", (Picture("b"),)), Turn("user", (Picture("c"), Text("red"))))
-    asked = Sample("", "i", "mdc_i", shown, "a", Source("people"), "train")
+    shown = (
+        ConversationTurn("assistant", (TurnPicture("b"),)),
+        ConversationTurn("user", (TurnPicture("c"), Text("red"))),
+    )
+    asked = ConversationSample("", "i", "mdc_i", shown, "a", SampleOrigin("people"), "train")
     assert torch.equal(found.queries([asked]).query_QD[0], found.vectors_ND[2])

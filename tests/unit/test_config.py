@@ -230,7 +230,9 @@ def test_bounds_of_nested_options_are_checked_with_their_full_names():
 
 def test_the_types_of_the_functions_are_up_to_date():
     tool = ROOT / "tools" / "build_api.py"
-    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True, timeout=LIMIT, check=False)
+    done = subprocess.run(
+        [sys.executable, tool, "--check"], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

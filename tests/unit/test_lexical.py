@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.words import tokenize
-from fashioniq.loop.labels import Having, Labels
+from fashioniq.loop.labels import Having, ProductLabels
 from fashioniq.loop.lexical import LexicalIndex
 
 WORDS = ["red", "dress", "v-neck", "long", "sleeves", "belt", "navy", "of", "silk"]
@@ -56,14 +56,14 @@ def test_few_words_are_no_error(given):
 
 def test_labels_are_kept_by_product_and_by_label():
     given = [{"red", "long"}, None, set(), {"red"}, {"blue"}] + [{"blue"}] * 40
-    labels = Labels(given)
+    labels = ProductLabels(given)
     assert [labels.of(item) for item in range(5)] == [*given[:2], frozenset(), *given[3:5]]
     assert labels.having(["red", "zorgle"]).tolist() == [0, 3] and labels.having(["zorgle"]).tolist() == []
     assert labels.having(["long", "red", "blue"]).tolist() == [0, 3, *range(4, 45)]
     assert set(labels.names) == {"red", "long", "blue"} and labels.unknown_N.tolist() == [
         one is None for one in given
     ]
-    assert Labels([]).having(["red"]).tolist() == [] and len(Labels([None])) == 1
+    assert ProductLabels([]).having(["red"]).tolist() == [] and len(ProductLabels([None])) == 1
 
 
 @pytest.mark.parametrize("has", [[1], [1, 7], list(range(0, 40, 2)), list(range(40)), []])

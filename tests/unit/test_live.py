@@ -16,7 +16,7 @@ from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import AWAY, Live, Step
+from fashioniq.loop.live import AWAY, DialogStep, Live
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -306,7 +306,7 @@ def test_a_recorded_question_is_asked_again():
     described = live.say("a red dress")
     other, asked = described.about(question="is it odd?").say("no"), described.say("no")
     assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
-    steps = [Step(("a red dress",)), Step(("no",), question=described.question)]
+    steps = [DialogStep(("a red dress",)), DialogStep(("no",), question=described.question)]
     assert torch.equal(live.replay(steps).query.vector_BD, asked.query.vector_BD)
 
 
@@ -322,7 +322,7 @@ def test_a_recorded_dialog_about_products_is_replayed():
         .about("p2")
         .say("navy")
     )
-    steps = [Step(("navy", "longer"), "p7"), Step(like="p2"), Step(("navy",), "p2")]
+    steps = [DialogStep(("navy", "longer"), "p7"), DialogStep(like="p2"), DialogStep(("navy",), "p2")]
     assert state_of(live.replay(steps)) == state_of(said)
 
 
@@ -345,7 +345,7 @@ def test_products_are_less_like_one_that_is_not_shown_again():
 
 def test_a_text_that_is_read_in_parts_is_one_step():
     live = Live.begin(showing_system())
-    step = Step(("navy and a", "longer"), "p7", text="navy and a, longer")
+    step = DialogStep(("navy and a", "longer"), "p7", text="navy and a, longer")
     said = live.about("p7").say("navy and a").about("p7").say("longer")
     assert torch.equal(live.after(step).query.vector_BD, said.query.vector_BD)
     assert live.after(step).undo() is not said.undo() and live.after(step).undo().offered == "p7"

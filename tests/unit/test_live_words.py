@@ -13,14 +13,14 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import Live, Step
+from fashioniq.loop.live import DialogStep, Live
 from fashioniq.loop.messages import Message
 from fashioniq.loop.offers import Offers
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 COLORS, SLEEVES = ("red", "black", "light blue"), ("sleeveless", "long sleeve")
 LABELS = {
@@ -116,7 +116,7 @@ def test_undo_and_replay_give_the_wishes_of_before():
     second = first.about("p3").say("with long sleeves")
     assert second.undo().undo() is first or second.undo().query is first.query
     assert shown(second.undo(), 24) == shown(first, 24)
-    steps = [Step(("is red",)), Step(("zorgle",)), Step(("with long sleeves",), "p3")]
+    steps = [DialogStep(("is red",)), DialogStep(("zorgle",)), DialogStep(("with long sleeves",), "p3")]
     replayed = Live.begin(first.system).replay(steps)
     assert replayed.query.wishes == second.query.wishes and shown(replayed, 24) == shown(second, 24)
     assert torch.equal(replayed.query.vector_BD, second.query.vector_BD)
@@ -146,7 +146,7 @@ def test_the_product_offered_is_the_first_one_shown():
 def test_a_rollout_ranks_as_the_dialogs_with_persons_one_by_one():
     own = system()
     texts = [["is red", "with long sleeves"], ["not black", "striped"], ["zorgle", "is red"]]
-    user = Recorded([Message(texts=[said[turn] for said in texts]) for turn in range(2)])
+    user = RecordedReplies([Message(texts=[said[turn] for said in texts]) for turn in range(2)])
     first_B, target_B = torch.tensor([0, 1, 2]), torch.tensor([9, 10, 11])
     dialogs = rollout(own, user, target_B, Message(item_B=first_B), 2)
     for row, said in enumerate(texts):
@@ -161,8 +161,8 @@ def test_words_of_a_user_that_speaks_in_ids_count_as_its_texts():
     own, target_B, first = system(), torch.tensor([9, 10]), Message(item_B=torch.tensor([0, 1]))
     texts = ["is red with sleeves", "is black"]
     words_BTL = VOCABULARY.encode(texts, 5).unsqueeze(1)
-    by_ids = rollout(own, Recorded.of_words(words_BTL), target_B, first, 1)
-    by_texts = rollout(own, Recorded([Message(texts=texts)]), target_B, first, 1)
+    by_ids = rollout(own, RecordedReplies.of_words(words_BTL), target_B, first, 1)
+    by_texts = rollout(own, RecordedReplies([Message(texts=texts)]), target_B, first, 1)
     assert by_ids.talk.queries[0].wishes == by_texts.talk.queries[0].wishes
     assert torch.equal(by_ids.ranks, by_texts.ranks)
 
@@ -172,8 +172,8 @@ def test_words_that_a_retriever_has_not_learned_count_in_recorded_replies_as_typ
     own.wording.weights = Weights(5, 5, 5)
     text = "is an Odette with sleeves"
     words_BTL = VOCABULARY.encode([text], 5).unsqueeze(1)
-    by_ids = rollout(own, Recorded.of_words(words_BTL), target_B, first, 1)
-    typed = rollout(own, Recorded.of_words(words_BTL, [[text]]), target_B, first, 1)
+    by_ids = rollout(own, RecordedReplies.of_words(words_BTL), target_B, first, 1)
+    typed = rollout(own, RecordedReplies.of_words(words_BTL, [[text]]), target_B, first, 1)
     live = Live.begin(own).about(IDS[9]).say(text)
     assert "odette" in typed.talk.queries[0].wishes[0].asserted[0]
     assert typed.talk.queries[0].wishes == live.query.wishes != by_ids.talk.queries[0].wishes

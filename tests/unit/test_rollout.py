@@ -12,7 +12,7 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.users.captioner import CaptionerUser
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 N, T = 40, 3
 
@@ -86,7 +86,7 @@ def test_the_best_item_by_the_query_of_the_turn_before_is_shown_next():
     with torch.no_grad():
         dialogs = held(
             retriever,
-            Recorded.of_words(torch.randint(4, 30, (5, T, 8))),
+            RecordedReplies.of_words(torch.randint(4, 30, (5, T, 8))),
             candidates,
             torch.arange(5),
             torch.arange(5) + 9,
@@ -106,7 +106,7 @@ def test_the_retriever_hears_of_the_item_that_is_shown():
     retriever = Deaf(config, vocabulary=30, features=6, attributes=10).eval()
     with torch.no_grad():
         words_BTL = torch.randint(4, 30, (5, T, 8))
-        user = Recorded.of_words(words_BTL)
+        user = RecordedReplies.of_words(words_BTL)
         dialogs = held(retriever, user, gallery_of(items, retriever), torch.arange(5), torch.arange(5, 10))
     for number, turn in enumerate(turns):
         assert torch.equal(turn.image_BD, items.features_ND[dialogs.shown_BT[:, number]])
@@ -146,7 +146,7 @@ def test_training_and_evaluation_are_the_same_loop():
             made.append(
                 held(
                     retriever,
-                    Recorded.of_words(words_BTL),
+                    RecordedReplies.of_words(words_BTL),
                     gallery_of(items, retriever),
                     *torch.arange(10).view(2, 5),
                 )
@@ -157,7 +157,7 @@ def test_training_and_evaluation_are_the_same_loop():
 
 def test_a_rollout_without_ranks_says_so():
     items, retriever = some_items(), some_retriever()
-    user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+    user = RecordedReplies.of_words(torch.randint(4, 30, (5, T, 8)))
     dialogs = held(retriever, user, gallery_of(items, retriever), *torch.arange(10).view(2, 5), rank=False)
     assert dialogs.rank_BT is None
     with pytest.raises(ValueError, match="did not compute ranks"):
@@ -182,7 +182,7 @@ def test_before_the_first_reply_no_product_is_offered():
 
 def test_a_rollout_continues_an_earlier_talk():
     items, retriever = some_items(), some_retriever()
-    user = Recorded.of_words(torch.randint(4, 30, (5, T, 8)))
+    user = RecordedReplies.of_words(torch.randint(4, 30, (5, T, 8)))
     system, target_B = System(retriever, BestItem(), gallery_of(items, retriever)), torch.arange(5)
     first = Message(item_B=torch.arange(5, 10))
     whole = rollout(system, user, target_B, first, T)

@@ -8,7 +8,7 @@ from fashioniq.data.items import Items
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 
 class Shown:
@@ -32,7 +32,7 @@ def test_a_session_shows_and_says_what_was_recorded(gallery):
     words_BTL = torch.arange(4, 16).view(2, 3, 2)
     asker = RecordedItems(item_BT)
     system = System(Shown(), asker, gallery)
-    dialogs = rollout(system, Recorded.of_words(words_BTL), target_B, asker.first, turns=3)
+    dialogs = rollout(system, RecordedReplies.of_words(words_BTL), target_B, asker.first, turns=3)
     assert torch.equal(dialogs.shown_BT, item_BT)
     assert torch.equal(torch.stack([turn.words_BL for turn in dialogs.talk.turns], 1), words_BTL)
     # one other product is as near as all others, and ties are broken by the order of the gallery
@@ -44,5 +44,9 @@ def test_more_turns_than_recorded_are_an_error(gallery):
     words_BTL = torch.full((1, 3, 2), 4)
     with pytest.raises(UserError, match="only 2 turns"):
         rollout(
-            System(Shown(), asker, gallery), Recorded.of_words(words_BTL), torch.tensor([2]), asker.first, 3
+            System(Shown(), asker, gallery),
+            RecordedReplies.of_words(words_BTL),
+            torch.tensor([2]),
+            asker.first,
+            3,
         )

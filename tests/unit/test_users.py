@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import Truth
+from fashioniq.data.statements import StatementCheck
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
@@ -13,7 +13,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.pragmatic import Listener, PragmaticUser
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 COLORS = ["red", "blue", "green", "black"]
 SPEAKS = Vocabulary([*(f"word{n}" for n in range(9)), *COLORS, "word9", "word10", "word11"])
@@ -115,7 +115,7 @@ def test_a_pragmatic_user_says_what_the_listener_understands_best(items, caption
 
 def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, captioner, listener):
     """Of the captions with the fewest false statements, it says the most informative."""
-    truth = Truth([[[COLORS[number % 4]]] for number in range(len(items))])
+    truth = StatementCheck([[[COLORS[number % 4]]] for number in range(len(items))])
     offer, user = Message(item_B=OFFERED), pragmatic(captioner, items, listener, 6)
     honest = pragmatic(captioner, items, listener, 6, truth=truth)
     said_BL = honest.reply(WANTED, offer, 1).words_BL
@@ -171,7 +171,7 @@ def test_the_words_of_a_pragmatic_user_arrive_in_the_vocabulary_of_the_retriever
 def test_a_recorded_user_repeats_the_words_of_each_turn():
     words_BTL = torch.randint(4, 20, (5, 3, 8))
     words_BTL[0, 1, 4:] = PAD
-    user = Recorded.of_words(words_BTL)
+    user = RecordedReplies.of_words(words_BTL)
     for turn in (2, 0, 1):
         assert torch.equal(
             user.reply(torch.arange(5), Message(item_B=torch.arange(5)), turn).words_BL, words_BTL[:, turn]

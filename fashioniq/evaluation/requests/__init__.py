@@ -16,9 +16,9 @@ from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
-from fashioniq.evaluation.requests.searchers import BM25, Searcher, trained
-from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
-from fashioniq.evaluation.requests.wording import Wording
+from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
+from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
+from fashioniq.evaluation.requests.wording import RequestPhrasings
 from fashioniq.files import UserError, check_writable, discard, read_json, write_json, write_jsonl
 from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page
@@ -40,8 +40,8 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     check_writable(out)
     catalog = Catalog(settings.data, settings.category)
     speech = language(catalog.language)
-    wording = Wording(speech)
-    searchers: dict[str, Searcher] = {}
+    wording = RequestPhrasings(speech)
+    searchers: dict[str, RequestSearcher] = {}
     ids = catalog.all_ids()
     if settings.run or settings.encoder:
         search = trained(settings)
@@ -50,7 +50,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
         searchers[VECTORS] = search.without_words()
-    shelf = Shelf(catalog.labels, ids, speech, catalog.category, catalog.offers)
+    shelf = FindableProducts(catalog.labels, ids, speech, catalog.category, catalog.offers)
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
     if not requests:

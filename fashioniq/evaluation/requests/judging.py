@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from fashioniq.data.requested import Judged, JudgedRequest, Request
-from fashioniq.evaluation.requests.searchers import Searcher
-from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
+from fashioniq.data.requested import Judged, JudgedRequest, RequestCase
+from fashioniq.evaluation.requests.searchers import RequestSearcher
+from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
 
 CHANCE = "chance"  # row of a random order of the products
 BY_FAMILY = ("one wish", "denial")  # kinds with one label, reported by its family
@@ -14,7 +14,7 @@ RETURNED = "returned"  # column: share of requests about a product that have it 
 
 
 def judged(
-    shelf: Shelf, requests: Sequence[Request], searchers: Mapping[str, Searcher]
+    shelf: FindableProducts, requests: Sequence[RequestCase], searchers: Mapping[str, RequestSearcher]
 ) -> list[JudgedRequest]:
     """Results of all searchers for all requests. A missing result, and one without labels, does not obey."""
     found = []
@@ -34,7 +34,7 @@ def judged(
     return found
 
 
-def _first_results(searcher: Searcher, request: Request) -> tuple[str, ...]:
+def _first_results(searcher: RequestSearcher, request: RequestCase) -> tuple[str, ...]:
     found = searcher.search(request.turns)
     return tuple(found[:RESULTS])
 
@@ -58,7 +58,7 @@ def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any
     return [*rows, _row(CHANCE, shares, min(1.0, RESULTS / products) if about else None)]
 
 
-def families_of(found: Sequence[JudgedRequest], shelf: Shelf) -> list[dict[str, Any]]:
+def families_of(found: Sequence[JudgedRequest], shelf: FindableProducts) -> list[dict[str, Any]]:
     """Rows of the requests with one label, by its family: kind, family, number, and percent of each searcher.
 
     Some families, such as styles, hardly show in pictures.

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fashioniq.data.requested import Request, RequestTurn, Truth
-from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
-from fashioniq.evaluation.requests.wording import Wording, numbered
+from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
+from fashioniq.evaluation.requests.wording import RequestPhrasings, numbered
 
 COLOUR = "colour"
 MOST = 0.9  # share of the products; what more of them have is not asked for
@@ -17,7 +17,12 @@ class Maker:
     """Draws the requests of one kind."""
 
     def __init__(
-        self, kind: str, shelf: Shelf, wording: Wording, seed: int, by_people: Mapping[str, Sequence[str]]
+        self,
+        kind: str,
+        shelf: FindableProducts,
+        wording: RequestPhrasings,
+        seed: int,
+        by_people: Mapping[str, Sequence[str]],
     ) -> None:
         self.kind, self.shelf, self.wording = kind, shelf, wording
         self.rng = random.Random(f"{seed} {kind}")
@@ -65,10 +70,10 @@ class Maker:
         self,
         templates: Sequence[str],
         slots: Mapping[str, str],
-        truth: Truth,
+        truth: RequestTruth,
         about: str | None = None,
         garment: str | None = None,
-    ) -> Request | None:
+    ) -> RequestCase | None:
         """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted."""
         said = self.wording.say(templates, slots, self.rng)
         if said is None:
@@ -80,7 +85,7 @@ class Maker:
             return None
         shown = () if about is None else (about,)
         turns = (RequestTurn(texts[0], about, shown), *(RequestTurn(text) for text in texts[1:]))
-        return Request(self.kind, turns, truth)
+        return RequestCase(self.kind, turns, truth)
 
     def of_labels(
         self,
@@ -90,13 +95,13 @@ class Maker:
         about: str | None = None,
         base: str | None = None,
         phrased_as: str | None = None,
-    ) -> Request | None:
+    ) -> RequestCase | None:
         """A request about labels in a phrasing of its kind, or of the kind `phrased_as`; `base` is a product whose
         garment may be named.
         """
         product = about or base
         garment = self.garment(product) if product else None
-        truth = Truth(wanted=tuple((label,) for label in wanted), denied=tuple(denied))
+        truth = RequestTruth(wanted=tuple((label,) for label in wanted), denied=tuple(denied))
         slots = self.slots(labels, garment)
         templates = self.wording.phrasings[phrased_as or self.kind]
         return self.request(templates, slots, truth, about, garment)

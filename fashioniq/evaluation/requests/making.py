@@ -8,11 +8,11 @@ further turn, as a search may leave out what it has shown.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fashioniq.data.requested import Request
+from fashioniq.data.requested import RequestCase
 from fashioniq.evaluation.requests import offers, spelling, wishes
 from fashioniq.evaluation.requests.maker import Maker
-from fashioniq.evaluation.requests.shelf import Shelf
-from fashioniq.evaluation.requests.wording import Wording
+from fashioniq.evaluation.requests.shelf import FindableProducts
+from fashioniq.evaluation.requests.wording import RequestPhrasings
 
 TRIES = 60  # draws per request wanted, after which a kind has as many requests as were found
 
@@ -21,7 +21,7 @@ TRIES = 60  # draws per request wanted, after which a kind has as many requests 
 class Kind:
     """Kind of requests: how one is drawn, and whether the catalog needs offers, or people's misspellings, for it."""
 
-    draw: Callable[[Maker], Request | None]
+    draw: Callable[[Maker], RequestCase | None]
     needs: str = ""
 
 
@@ -49,20 +49,20 @@ KINDS: dict[str, Kind] = {
 
 
 def make_requests(
-    shelf: Shelf,
-    wording: Wording,
+    shelf: FindableProducts,
+    wording: RequestPhrasings,
     per_kind: int,
     seed: int,
     by_people: Mapping[str, Sequence[str]] | None = None,
-) -> list[Request]:
+) -> list[RequestCase]:
     """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
     there = {"", *(["offers"] if shelf.offers else []), *(["misspellings"] if by_people else [])}
-    found: list[Request] = []
+    found: list[RequestCase] = []
     for name, kind in KINDS.items():
         if kind.needs not in there:
             continue
         maker = Maker(name, shelf, wording, seed, by_people or {})
-        requests: dict[Request, None] = {}
+        requests: dict[RequestCase, None] = {}
         for _ in range(TRIES * per_kind):
             if len(requests) == per_kind:
                 break

@@ -1,13 +1,13 @@
 """Kinds of requests about price, size and stock."""
 
-from fashioniq.data.requested import Request, Truth
+from fashioniq.data.requested import RequestCase, RequestTruth
 from fashioniq.evaluation.requests.maker import MOST, Maker
 
 PRICE_RANKS = (0.1, 0.6)  # shares of the products under a price that is asked for
 MAJOR = 100  # minor units
 
 
-def price(maker: Maker) -> Request | None:
+def price(maker: Maker) -> RequestCase | None:
     """A price that results must not exceed; no product has exactly this price."""
     offers = maker.shelf.offers
     base = maker.rng.choice(sorted(offers))
@@ -21,38 +21,38 @@ def price(maker: Maker) -> Request | None:
     limit = -(-prices[int(rank * (len(prices) - 1))] // MAJOR) * MAJOR
     if limit in prices:
         return None
-    truth = Truth(price_most=limit, currency=currency)
+    truth = RequestTruth(price_most=limit, currency=currency)
     return _of_offers(maker, base, truth, price=maker.wording.price(limit, currency, maker.rng))
 
 
-def cheaper(maker: Maker) -> Request | None:
+def cheaper(maker: Maker) -> RequestCase | None:
     """A lower price than that of the product talked about."""
     about = maker.rng.choice(sorted(maker.shelf.offers))
     offer = maker.shelf.offers[about]
     if not offer.price_minor:
         return None
-    truth = Truth(price_most=offer.price_minor - 1, currency=offer.currency)
+    truth = RequestTruth(price_most=offer.price_minor - 1, currency=offer.currency)
     return _of_offers(maker, about, truth, about=about)
 
 
-def size(maker: Maker) -> Request | None:
+def size(maker: Maker) -> RequestCase | None:
     """A size that results must have."""
     base = maker.rng.choice(sorted(maker.shelf.offers))
     sizes = maker.shelf.offers[base].sizes
     if not sizes:
         return None
     wanted = maker.rng.choice(sizes)
-    return _of_offers(maker, base, Truth(size=wanted), size=wanted)
+    return _of_offers(maker, base, RequestTruth(size=wanted), size=wanted)
 
 
-def stock(maker: Maker) -> Request | None:
+def stock(maker: Maker) -> RequestCase | None:
     """Results must be in stock."""
-    return _of_offers(maker, maker.rng.choice(sorted(maker.shelf.offers)), Truth(in_stock=True))
+    return _of_offers(maker, maker.rng.choice(sorted(maker.shelf.offers)), RequestTruth(in_stock=True))
 
 
 def _of_offers(
-    maker: Maker, base: str, truth: Truth, about: str | None = None, **slots: str
-) -> Request | None:
+    maker: Maker, base: str, truth: RequestTruth, about: str | None = None, **slots: str
+) -> RequestCase | None:
     found = maker.shelf.obeying(truth)
     if len(found) > MOST * len(maker.shelf.ids):
         return None

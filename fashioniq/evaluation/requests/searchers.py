@@ -18,7 +18,7 @@ from fashioniq.systems import load
 WORD = r"\w+(?:[-'’]\w+)*"  # v-neck is a single word
 
 
-class Searcher(Protocol):
+class RequestSearcher(Protocol):
     """A search over the products of a catalog."""
 
     def search(self, turns: Sequence[RequestTurn]) -> list[str]:
@@ -45,7 +45,7 @@ class BM25:
         return [str(name) for name in found[0]]
 
 
-class Trained:
+class TrainedSearcher:
     """A trained system, searched as in `chat` and in the service: turn by turn, each about a product or none."""
 
     def __init__(self, system: System) -> None:
@@ -56,10 +56,10 @@ class Trained:
         """Products of the gallery."""
         return list(self.system.gallery.items.ids)
 
-    def without_words(self) -> "Trained":
+    def without_words(self) -> "TrainedSearcher":
         """The same system, in which neither words nor wishes count beside the vectors."""
         gallery = self.system.gallery.with_scorer(None)
-        return Trained(replace(self.system, wording=None, gallery=gallery, offers=None))
+        return TrainedSearcher(replace(self.system, wording=None, gallery=gallery, offers=None))
 
     @torch.no_grad()
     def search(self, turns: Sequence[RequestTurn]) -> list[str]:
@@ -70,9 +70,9 @@ class Trained:
         return [product.id for product in live.nearest(RESULTS)]
 
 
-def trained(settings: EvalRequests, words: bool = True) -> Trained:
+def trained(settings: EvalRequests, words: bool = True) -> TrainedSearcher:
     """The system of the run, with all products of the catalog; without `words`, from pictures alone."""
-    return Trained(
+    return TrainedSearcher(
         load(
             settings.run,
             settings.features,

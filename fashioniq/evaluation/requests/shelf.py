@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fashioniq.categories import singular
-from fashioniq.data.languages import TYPES, Group, Language
-from fashioniq.data.requested import Truth
+from fashioniq.data.languages import TYPES, Language, PhraseGroup
+from fashioniq.data.requested import RequestTruth
 
 RESULTS = 8  # results that are judged
 
@@ -30,7 +30,7 @@ class Offered(Protocol):
     def in_stock(self) -> bool | None: ...
 
 
-class Shelf:
+class FindableProducts:
     """Products that can be found: their labels, the products with each label, and their offers.
 
     `labels_of` has the labels of each product as the catalog gives them, `having` the products that have each label or
@@ -51,7 +51,7 @@ class Shelf:
         self.offers = {name: offer for name, offer in (offers or {}).items() if name in known}
         others = {group.kind: group for group in speech.other}
         self.labels_of: dict[str, tuple[str, ...]] = {}
-        self.group_of: dict[str, Group] = {}
+        self.group_of: dict[str, PhraseGroup] = {}
         self.garments: set[str] = set()
         for name in self.ids:
             self.labels_of[name] = tuple(dict.fromkeys(word for words in labels[name] for word in words))
@@ -87,7 +87,7 @@ class Shelf:
         """Whether a product has a label, or a kind of it."""
         return name in self.having[label]
 
-    def obeying(self, truth: Truth) -> frozenset[str]:
+    def obeying(self, truth: RequestTruth) -> frozenset[str]:
         """Products that obey. Those without labels never do."""
         found = frozenset(self.ids)
         for words in truth.wanted:
@@ -99,7 +99,7 @@ class Shelf:
         return frozenset(name for name in found if _offers(self.offers.get(name), truth))
 
 
-def _offers(offer: Offered | None, truth: Truth) -> bool:
+def _offers(offer: Offered | None, truth: RequestTruth) -> bool:
     if offer is None:
         return False
     if truth.price_most is not None:

@@ -2,11 +2,11 @@
 
 import re
 
-from fashioniq.data.requested import Request, RequestTurn, Truth
+from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests.maker import MOST, Maker
 
 
-def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> Request | None:
+def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> RequestCase | None:
     """A wish, or two, with one word of a label misspelled, or two words, one of which is a label's."""
     errors = maker.by_people if by_people else maker.wording.misspellings
     base = maker.product()
@@ -25,27 +25,27 @@ def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> Request
         return None
     for place in sorted(chosen, key=lambda place: -place.start()):
         text = text[: place.start()] + maker.rng.choice(list(errors[place[0]])) + text[place.end() :]
-    return Request(maker.kind, (RequestTurn(text),), request.truth)
+    return RequestCase(maker.kind, (RequestTurn(text),), request.truth)
 
 
-def two_misspelled(maker: Maker) -> Request | None:
+def two_misspelled(maker: Maker) -> RequestCase | None:
     """Two words misspelled."""
     return misspelled(maker, 2)
 
 
-def misspelled_by_people(maker: Maker) -> Request | None:
+def misspelled_by_people(maker: Maker) -> RequestCase | None:
     """One word misspelled as people have misspelled it."""
     return misspelled(maker, by_people=True)
 
 
-def other_words(maker: Maker) -> Request | None:
+def other_words(maker: Maker) -> RequestCase | None:
     """A word of shoppers that is no label of the catalog, nor a part of one."""
     parts = {part for label in maker.shelf.group_of for part in (label, *label.split())}
     word = maker.rng.choice(maker.wording.other_words)
     means = tuple(label for label in word.means if label in maker.shelf.group_of)
     if not means or word.text in parts:
         return None
-    truth = Truth(wanted=(means,))
+    truth = RequestTruth(wanted=(means,))
     if len(maker.shelf.obeying(truth)) > MOST * len(maker.shelf.ids):
         return None
     garment = maker.garment(maker.product(maker.rng.choice(means)))

@@ -1,19 +1,19 @@
 """Kinds of requests about labels: wishes, denials, and comparisons with the product talked about."""
 
-from fashioniq.data.requested import Request, Truth
+from fashioniq.data.requested import RequestCase, RequestTruth
 from fashioniq.evaluation.requests.maker import COLOUR, Maker
 
 ALTERNATIVES = {"colour", "pattern", "fabric", "length", "fit", "neck", "sleeves", "style"}  # of "instead of"
 
 
-def one_wish(maker: Maker) -> Request | None:
+def one_wish(maker: Maker) -> RequestCase | None:
     """One wish, no product named."""
     if not (labels := maker.labels(1)):
         return None
     return maker.of_labels(labels, wanted=labels, base=maker.product(labels[0]))
 
 
-def several_wishes(maker: Maker) -> Request | None:
+def several_wishes(maker: Maker) -> RequestCase | None:
     """Two wishes of different families, in one turn or in two: the first one must hold after the second."""
     base = maker.product()
     if not (labels := maker.labels(2, base)):
@@ -21,7 +21,7 @@ def several_wishes(maker: Maker) -> Request | None:
     return maker.of_labels(labels, wanted=labels, base=base)
 
 
-def about_product(maker: Maker) -> Request | None:
+def about_product(maker: Maker) -> RequestCase | None:
     """One wish about a product that lacks it."""
     about = maker.product()
     labels = maker.labels(1)
@@ -30,7 +30,7 @@ def about_product(maker: Maker) -> Request | None:
     return maker.of_labels(labels, wanted=labels, about=about)
 
 
-def change_of_mind(maker: Maker) -> Request | None:
+def change_of_mind(maker: Maker) -> RequestCase | None:
     """Three turns: the third wish is in place of the first, which need not hold any more; the second one must."""
     base = maker.product()
     if not (labels := maker.labels(2, base)):
@@ -41,14 +41,14 @@ def change_of_mind(maker: Maker) -> Request | None:
     return maker.of_labels([first, second, last], wanted=[second, last], base=base)
 
 
-def denial(maker: Maker) -> Request | None:
+def denial(maker: Maker) -> RequestCase | None:
     """One denial about a product that has the label."""
     if not (labels := maker.labels(1)):
         return None
     return maker.of_labels(labels, denied=labels, about=maker.product(labels[0]))
 
 
-def two_denials(maker: Maker) -> Request | None:
+def two_denials(maker: Maker) -> RequestCase | None:
     """Two denials about a product that has both labels."""
     about = maker.product()
     if not (labels := maker.labels(2, about)):
@@ -56,7 +56,7 @@ def two_denials(maker: Maker) -> Request | None:
     return maker.of_labels(labels, denied=labels, about=about)
 
 
-def wish_and_denial(maker: Maker) -> Request | None:
+def wish_and_denial(maker: Maker) -> RequestCase | None:
     """About a product that lacks the label wanted and has the one denied, of another family."""
     about, wished = maker.product(), maker.labels(1)
     denied = maker.labels(1, about)
@@ -67,7 +67,7 @@ def wish_and_denial(maker: Maker) -> Request | None:
     return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, about=about)
 
 
-def product_without(maker: Maker) -> Request | None:
+def product_without(maker: Maker) -> RequestCase | None:
     """A wish and a denial of another family, no product named."""
     wished, denied = maker.labels(1), maker.labels(1)
     if not wished or not denied or maker.shelf.family(wished[0]) == maker.shelf.family(denied[0]):
@@ -76,7 +76,7 @@ def product_without(maker: Maker) -> Request | None:
     return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, base=base)
 
 
-def instead_of(maker: Maker) -> Request | None:
+def instead_of(maker: Maker) -> RequestCase | None:
     """A label that the product talked about lacks in place of one that it has, of the same family."""
     if not (had := maker.labels(1)) or maker.shelf.family(had[0]) not in ALTERNATIVES:
         return None
@@ -86,7 +86,7 @@ def instead_of(maker: Maker) -> Request | None:
     return maker.of_labels([wished, *had], wanted=[wished], denied=had, about=about)
 
 
-def comparison(maker: Maker) -> Request | None:
+def comparison(maker: Maker) -> RequestCase | None:
     """A step on a scale of the language, such as longer, from the level of the product talked about.
 
     A product is at a level if its labels on the scale are of this level only, and of no other. Products that are off
@@ -112,5 +112,5 @@ def comparison(maker: Maker) -> Request | None:
     if not right:
         return None
     there = maker.shelf.group_of.keys()
-    truth = Truth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
+    truth = RequestTruth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
     return maker.request(maker.wording.comparisons[family]["more" if more else "less"], {}, truth, about)

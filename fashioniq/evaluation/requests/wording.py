@@ -9,7 +9,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 import fashioniq.data
-from fashioniq.data.languages import Group, Language, squeezed
+from fashioniq.data.languages import Language, PhraseGroup, squeezed
 from fashioniq.files import UserError, read_yaml
 
 _FOLDER = Path(fashioniq.data.__file__).parent / "requests"
@@ -28,7 +28,7 @@ class OtherWord(NamedTuple):
     means: tuple[str, ...]
 
 
-class Wording:
+class RequestPhrasings:
     """Phrasings of a language. data/requests/en.yaml explains the slots."""
 
     def __init__(self, speech: Language) -> None:
@@ -73,7 +73,7 @@ class Wording:
         ]
 
     def label_slots(
-        self, label: str, group: Group, garment: str | None, rng: random.Random
+        self, label: str, group: PhraseGroup, garment: str | None, rng: random.Random
     ) -> dict[str, str]:
         """Slots of a label, before a noun in the form that the garment needs."""
         be, have = self.speech.be.verb, self.speech.have.verb
@@ -110,7 +110,7 @@ class Wording:
             return self._has(word.text)
         return {"thing": word.text} if word.form == "a" else self._other(self._given["for"], word.text)
 
-    def garment_slots(self, garment: str | None, group: Group | None) -> dict[str, str]:
+    def garment_slots(self, garment: str | None, group: PhraseGroup | None) -> dict[str, str]:
         """Slots of a garment; none without one, and for one whose gender is not known."""
         if garment is None or group is None or group.family != "garment":
             return {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from fashioniq.data.attributes import vocabulary_of
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.conversations import Conversations, Turn
+from fashioniq.data.conversations import Conversations, ConversationTurn
 from fashioniq.data.differences import Described
 from fashioniq.data.languages import ENGLISH
 from fashioniq.data.statements import stated_attributes
@@ -93,7 +93,7 @@ class Oracle:
 
 def _words_alone(sample):
     return tuple(
-        Turn(turn.role, tuple(part for part in turn.content if hasattr(part, "text")))
+        ConversationTurn(turn.role, tuple(part for part in turn.content if hasattr(part, "text")))
         for turn in sample.turns
     )
 

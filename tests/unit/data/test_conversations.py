@@ -6,32 +6,32 @@ import msgspec
 import pytest
 
 from fashioniq.data.conversations import (
+    ConversationItem,
     Conversations,
-    Item,
-    Picture,
-    Sample,
-    Source,
+    ConversationSample,
+    ConversationTurn,
+    SampleOrigin,
     Text,
-    Turn,
+    TurnPicture,
     write_gallery,
     write_items,
     write_samples,
 )
 from fashioniq.files import UserError
 
-ITEMS = [Item(name, f"{name}.jpg", "a dress", "catalog", split, "dresses") for name, split in
+ITEMS = [ConversationItem(name, f"{name}.jpg", "a dress", "catalog", split, "dresses") for name, split in
          (("A", "test"), ("B", "test"), ("C", "train"))]  # fmt: skip
-SAMPLE = Sample(
+SAMPLE = ConversationSample(
     "m-1",
     "m",
     "merged",
     (
-        Turn("user", (Text("a red dress"),)),
-        Turn("assistant", (Picture("A"), Text("this one?"))),
-        Turn("user", (Text("longer"),)),
+        ConversationTurn("user", (Text("a red dress"),)),
+        ConversationTurn("assistant", (TurnPicture("A"), Text("this one?"))),
+        ConversationTurn("user", (Text("longer"),)),
     ),
     "B",
-    Source("templates", T1="a dress", cos=0.5, rank=2, seed=7),
+    SampleOrigin("templates", T1="a dress", cos=0.5, rank=2, seed=7),
     "test",
 )
 
@@ -62,7 +62,7 @@ def test_the_line_has_the_documented_form(folder):
 
 
 def test_the_last_round_has_the_last_picture_and_request():
-    assert SAMPLE.last_round == (Turn("user", (Picture("A"), Text("longer"))),)
+    assert SAMPLE.last_round == (ConversationTurn("user", (TurnPicture("A"), Text("longer"))),)
 
 
 def _changed(**changes):
@@ -85,11 +85,17 @@ def _changed(**changes):
         (_changed(turns=SAMPLE.turns[2:]), "expected 3 turns or more, found 1"),
         (_changed(turns=SAMPLE.turns[:1] * 3), "in alternation"),
         (
-            _changed(turns=(SAMPLE.turns[0], Turn("assistant", (Text("ok"),)), SAMPLE.turns[2])),
+            _changed(turns=(SAMPLE.turns[0], ConversationTurn("assistant", (Text("ok"),)), SAMPLE.turns[2])),
             "expected a picture",
         ),
-        (_changed(turns=(*SAMPLE.turns[:2], Turn("user", ()))), "expected words or a picture in every turn"),
-        (_changed(turns=(*SAMPLE.turns[:2], Turn("user", (Text("[image]"),)))), "as parts of their own"),
+        (
+            _changed(turns=(*SAMPLE.turns[:2], ConversationTurn("user", ()))),
+            "expected words or a picture in every turn",
+        ),
+        (
+            _changed(turns=(*SAMPLE.turns[:2], ConversationTurn("user", (Text("[image]"),)))),
+            "as parts of their own",
+        ),
     ],
 )
 def test_a_mistake_is_refused_with_its_line(folder, sample, fault):

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashioniq.data.conversations import Picture, Text
-from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
+from fashioniq.data.conversations import Text, TurnPicture
+from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
 from fashioniq.files import UserError
 from fashioniq.prepare import conversing
 from fashioniq.prepare.conversing import Pipeline, Pool, Report
@@ -25,7 +25,7 @@ def _products(count, seed):
     chance = random.Random(seed)
     labels = [labels_of(random_garment("dresses", chance)) for _ in range(count)]
     return [
-        Product(f"{seed}-{number}", ", ".join(word for words in lists for word in words), lists)
+        DescribedProduct(f"{seed}-{number}", ", ".join(word for words in lists for word in words), lists)
         for number, lists in enumerate(labels)
     ]
 
@@ -113,7 +113,7 @@ def test_i_and_m_have_the_same_targets_pictures_and_last_request(made):
         assert (single.target, single.turns) == (whole.target, whole.last_round)
     for dialog, merged in zip(samples["t"], samples["m"], strict=False):
         assert merged.turns[: len(dialog.turns)] == dialog.turns
-        assert merged.turns[len(dialog.turns)].content == (Picture(dialog.target),)
+        assert merged.turns[len(dialog.turns)].content == (TurnPicture(dialog.target),)
         assert merged.source.joined[0] == dialog.id
 
 
@@ -215,22 +215,24 @@ def test_a_reference_text_finds_another_product_than_the_target(pools):
 
 
 def test_a_request_takes_back_what_is_no_longer_wanted():
-    shown = Product("a", "", [["dress"], ["red"], ["cotton"], ["mini"], [], []])
-    wanted = Product("b", "", [["dress"], ["blue"], ["cotton"], ["maxi"], ["belt"], []])
+    shown = DescribedProduct("a", "", [["dress"], ["red"], ["cotton"], ["mini"], [], []])
+    wanted = DescribedProduct("b", "", [["dress"], ["blue"], ["cotton"], ["maxi"], ["belt"], []])
     texts = Templates().requests(
-        [Pair(shown, wanted, frozenset({"red", "cotton"}))] * 50, list(map(str, range(50)))
+        [FeedbackPair(shown, wanted, frozenset({"red", "cotton"}))] * 50, list(map(str, range(50)))
     )
     assert all("blue" in text or "lighter" in text or "darker" in text for text in texts)
     assert not any("cotton" in text for text in texts)
 
 
 def test_a_request_does_not_repeat_what_was_said():
-    shown = Product("a", "", [["dress"], ["red"], [], ["mini"], [], []])
-    wanted = Product("b", "", [["dress"], ["blue"], [], ["maxi"], [], []])
-    texts = Templates().requests([Pair(shown, wanted, frozenset({"blue"}))] * 50, list(map(str, range(50))))
+    shown = DescribedProduct("a", "", [["dress"], ["red"], [], ["mini"], [], []])
+    wanted = DescribedProduct("b", "", [["dress"], ["blue"], [], ["maxi"], [], []])
+    texts = Templates().requests(
+        [FeedbackPair(shown, wanted, frozenset({"blue"}))] * 50, list(map(str, range(50)))
+    )
     assert not any("blue" in text for text in texts) and all(texts)
 
 
 def test_a_turn_has_text_or_a_picture(made):
     parts = {type(part) for one in made[0]["m"] for turn in one.turns for part in turn.content}
-    assert parts == {Text, Picture}
+    assert parts == {Text, TurnPicture}

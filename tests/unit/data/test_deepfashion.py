@@ -9,7 +9,7 @@ from PIL import Image
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import NO, UNKNOWN, YES, Labelled, LabelledSplits, labelled_products
+from fashioniq.data.labelled import NO, UNKNOWN, YES, LabeledPhotos, LabelledSplits, labelled_products
 from fashioniq.data.photos import Photo, load_photo
 from fashioniq.files import UserError
 
@@ -206,7 +206,9 @@ def test_many_rows_are_read_fast_and_lean(tmp_path):
 
 
 def test_rare_words_are_left_out_with_their_columns():
-    train = Labelled([Photo("a"), Photo("b")], np.array([[YES, NO, YES], [UNKNOWN, NO, YES]], np.int8), 2)
+    train = LabeledPhotos(
+        [Photo("a"), Photo("b")], np.array([[YES, NO, YES], [UNKNOWN, NO, YES]], np.int8), 2
+    )
     splits = LabelledSplits(train, train, ["x", "y", "z"], ["shape", "part", "style"])
     kept = splits.carried_by(1)
     assert (

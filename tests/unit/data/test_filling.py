@@ -11,7 +11,7 @@ import pytest
 
 from fashioniq.features import writer as filling
 from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
-from fashioniq.features.writer import Part, fill_store, words_to_keep
+from fashioniq.features.writer import StorePart, fill_store, words_to_keep
 from fashioniq.files import UserError, checksum, locked
 from tests.waiting import ended
 
@@ -53,7 +53,7 @@ class Encoder:
             numbers = np.array([int(name[1:]) for name in there], dtype=np.int64)
             vectors_ND = np.sqrt(numbers[:, None] + [[0.5, 1.5, 2.5]]).astype(np.float16)
             attributes_NA = numbers[:, None] % 3 * np.eye(1, 8, dtype=np.int64)
-            yield Part(
+            yield StorePart(
                 there, vectors_ND, attributes_NA, {name: "no picture" for name in ids if name in self.without}
             )
 

@@ -17,7 +17,7 @@ from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.picking import title_of
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.source import ImportSource
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
 PATTERNS = ("striped", "checked", "printed", "solid")
@@ -70,7 +70,7 @@ class Shop:
             "attributes": ("colour", "use"),
             **other,
         }
-        return import_catalog(Source(**source), out, category, seed=seed)
+        return import_catalog(ImportSource(**source), out, category, seed=seed)
 
     def refused(self, match, **other):
         with pytest.raises(UserError, match=match) as caught:
@@ -305,7 +305,7 @@ def test_an_archive_above_the_limit_leaves_nothing(shop, monkeypatch):
     shop.write([row(number) for number in range(40)])
     archive = shutil.make_archive(str(shop.folder / "all"), "zip", shop.images)
     with pytest.raises(UserError, match="unpacks to more"):
-        import_catalog(Source(shop.csv, Path(archive), "sku", "name"), shop.out, "shirts")
+        import_catalog(ImportSource(shop.csv, Path(archive), "sku", "name"), shop.out, "shirts")
     assert list(shop.out.parent.iterdir()) == []
 
 
@@ -345,7 +345,7 @@ def test_pictures_without_a_table_are_products_with_titles_of_their_words(shop):
     (shop.images / "green").mkdir()
     shop.picture("deep.jpg", "green/dress")
     (shop.images / "red-dress" / "broken.jpg").write_bytes(b"x")
-    report = import_catalog(Source(images=shop.images), shop.out, "dresses")
+    report = import_catalog(ImportSource(images=shop.images), shop.out, "dresses")
     catalog = Catalog(shop.out, "dresses")
     assert report.kept == 41 == len(catalog.images) and report.dropped == {
         "repeated id": 1,
@@ -376,7 +376,7 @@ def class_folders(shop, **folders):
 
 def test_pairs_of_photos_of_one_class_have_no_captions_and_are_counted(shop):
     class_folders(shop, **{"dress": range(70), "red dress": range(70, 80)})
-    report = import_catalog(Source(images=shop.images), shop.out, "clothes")
+    report = import_catalog(ImportSource(images=shop.images), shop.out, "clothes")
     captions = [json.loads((shop.out / f"captions/cap.clothes.{split}.json").read_text()) for split in SPLITS]
     assert report.kept == 80 and report.alike == 80 - report.differing >= 40
     assert sum(map(len, captions)) == report.differing
@@ -395,7 +395,7 @@ def test_the_folders_of_a_category_are_its_own_or_those_given_and_others_are_cou
     shop, folders, taken, others
 ):
     class_folders(shop, **{"dress": range(20), "shirt": range(20, 50), "t-shirt": range(50, 60)})
-    report = import_catalog(Source(images=shop.images, folders=folders), shop.out, "shirts")
+    report = import_catalog(ImportSource(images=shop.images, folders=folders), shop.out, "shirts")
     assert (report.folders, report.other_folders, report.kept) == (taken, others, sum(taken.values()))
     garments = {words[0][0] for words in Catalog(shop.out, "shirts").labels.values() if words[0]}
     assert garments == (set(taken) if folders else set())  # the name of its own folder is not read
@@ -404,7 +404,7 @@ def test_the_folders_of_a_category_are_its_own_or_those_given_and_others_are_cou
 def test_a_class_folder_that_is_missing_is_refused_with_those_that_there_are(shop):
     class_folders(shop, dress=range(20), shirt=range(20, 50))
     with pytest.raises(UserError, match=r"there is no folder 'shirts' in .*: found dress, shirt"):
-        import_catalog(Source(images=shop.images, folders=["shirts"]), shop.out, "shirts")
+        import_catalog(ImportSource(images=shop.images, folders=["shirts"]), shop.out, "shirts")
     assert not shop.out.exists()
 
 
@@ -425,7 +425,7 @@ def test_file_names_that_are_identifiers_are_no_titles(folder, stem, title):
 def test_products_that_no_label_tells_apart_have_no_captions_and_are_told(shop):
     for number in range(40):
         shop.picture(f"{number}.jpg")
-    report = import_catalog(Source(images=shop.images), shop.out, "dresses")
+    report = import_catalog(ImportSource(images=shop.images), shop.out, "dresses")
     catalog = Catalog(shop.out, "dresses")
     assert report.differing == 0 and len(catalog.images) == 40 and catalog.titles == {}
     assert (
@@ -443,7 +443,7 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
         (shop.images / os.fsdecode(b"\xff.jpg")).write_bytes(b"x")
     except OSError:
         pytest.skip("a file system that takes only text for names")
-    assert import_catalog(Source(images=shop.images), shop.out, "dresses").dropped == {"unsafe id": 1}
+    assert import_catalog(ImportSource(images=shop.images), shop.out, "dresses").dropped == {"unsafe id": 1}
     assert json.loads((shop.out / "dropped.json").read_text())["dresses"][0]["file"] == "\\udcff.jpg"
 
 
@@ -461,7 +461,7 @@ def test_names_of_files_that_are_no_text_are_dropped_and_listed(shop):
 ])  # fmt: skip
 def test_parts_that_do_not_go_together_are_refused(source, told):
     with pytest.raises(UserError, match=told):
-        Source(**source)
+        ImportSource(**source)
 
 
 def test_a_table_without_an_id_column_is_told_with_the_columns_that_there_are(shop):
@@ -469,9 +469,9 @@ def test_a_table_without_an_id_column_is_told_with_the_columns_that_there_are(sh
     with pytest.raises(
         UserError, match=r"--table needs --id, .* are kind, sku, name, colour, use, style_code"
     ):
-        Source(table=shop.csv, images=shop.images)
+        ImportSource(table=shop.csv, images=shop.images)
     with pytest.raises(UserError, match=r"there is no file .*none.csv"):
-        Source(table=shop.folder / "none.csv", images=shop.images)
+        ImportSource(table=shop.folder / "none.csv", images=shop.images)
 
 
 def test_a_tar_of_pictures_is_refused_with_what_to_do(shop):
@@ -512,7 +512,7 @@ def test_an_id_is_the_same_whichever_way_its_accents_are_written(shop, forms):
     assert report.dropped == {"repeated id": 1} and report.kept == 21
     assert own in Catalog(shop.out, "shirts").all_ids() and own in Catalog(shop.out, "shirts").images
     shop.write([row(1, sku=other, use="5")], pictures=False)
-    update_offers(Source(table=shop.csv, id="sku", price="use", currency="EUR"), shop.out, "shirts")
+    update_offers(ImportSource(table=shop.csv, id="sku", price="use", currency="EUR"), shop.out, "shirts")
     assert [*Catalog(shop.out, "shirts").offers] == [own]
 
 
@@ -738,7 +738,7 @@ def test_a_table_without_pictures_replaces_the_offers(shop):
     shop.csv.write_text(
         "\n".join(json.dumps({"cost": "", "fits": "", "left": "", "page": "", **one}) for one in lines)
     )
-    source = Source(table=shop.csv, id="sku", **OFFERED)
+    source = ImportSource(table=shop.csv, id="sku", **OFFERED)
     report = update_offers(source, shop.out, "shirts")
     assert Catalog(shop.out, "shirts").offers == {"s001": Offer(price_minor=500, currency="EUR")}
     assert (report.products, report.offers, report.unread) == (40, 1, {"stock not read": 1})
@@ -815,7 +815,7 @@ def test_an_empty_picture_folder_is_told(shop):
     shop.write([row(number) for number in range(40)], pictures=False)
     shop.refused("img has no pictures: expected files such as <sku>.jpg")
     with pytest.raises(UserError, match=r"img has no pictures: expected files such as \*.jpg"):
-        import_catalog(Source(images=shop.images), shop.out, "dresses")
+        import_catalog(ImportSource(images=shop.images), shop.out, "dresses")
 
 
 def test_fewer_than_ten_products_are_told(shop):

@@ -15,7 +15,7 @@ from fashioniq.data.languages import LANGUAGES, TYPES, language
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError
 from fashioniq.prepare.importing import import_catalog
-from fashioniq.prepare.source import Source
+from fashioniq.prepare.source import ImportSource
 from fashioniq.users.differences import LabelSpeaker
 
 GERMAN = language("de")
@@ -46,7 +46,7 @@ def shop(tmp_path_factory):
 
 def imported(shop, out, **other):
     given = {"encoding": "latin-1", "attributes": TYPED, "language": "de", **other}
-    source = Source(shop / "Kleider.csv", shop / "Bilder", "Artikelnummer", "Bezeichnung", **given)
+    source = ImportSource(shop / "Kleider.csv", shop / "Bilder", "Artikelnummer", "Bezeichnung", **given)
     return import_catalog(source, out, "kleider")
 
 

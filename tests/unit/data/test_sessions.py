@@ -6,7 +6,7 @@ import pytest
 
 from fashioniq.data.sessions import (
     Session,
-    Step,
+    SessionStep,
     leakage,
     read_gallery,
     read_sessions,
@@ -23,7 +23,7 @@ def row(*items, captions=("is red", "has sleeves")):
 
 
 def session(*items):
-    return Session(tuple(Step(item, ("is red",)) for item in items[:-1]), items[-1])
+    return Session(tuple(SessionStep(item, ("is red",)) for item in items[:-1]), items[-1])
 
 
 @pytest.fixture
@@ -40,7 +40,10 @@ def folder(tmp_path):
 def test_a_session_goes_from_its_first_item_to_the_target(folder):
     (read,) = read_sessions(folder("dress.val.json", [row("A", "B", "C")]), "dresses", "val")
     assert (read.first, read.target, read.items, read.last_pair) == ("A", "C", ("A", "B", "C"), ("B", "C"))
-    assert read.steps == (Step("A", ("is red", "has sleeves")), Step("B", ("is red", "has sleeves")))
+    assert read.steps == (
+        SessionStep("A", ("is red", "has sleeves")),
+        SessionStep("B", ("is red", "has sleeves")),
+    )
     assert read.steps[0].text == "is red and has sleeves" and read.split == "val"
     assert read.inside({"A", "B", "C", "D"}) and not read.inside({"A", "C"})
 

@@ -1,11 +1,14 @@
 import pytest
 from ir_measures import RR, Success, calc_aggregate, read_trec_qrels, read_trec_run
 
-from fashioniq.data.trec import COMPLETE, DEPTH, Topic, depth_of, run_lines, write_topics
+from fashioniq.data.trec import COMPLETE, DEPTH, TrecTopic, depth_of, run_lines, write_topics
 
 
 def test_names_with_spaces_and_texts_with_tabs_are_one_field(tmp_path):
-    topics = [Topic("my dress-1", "my dress", "[my dress]\tred\nand long"), Topic("b-1", "b", "[a] blue")]
+    topics = [
+        TrecTopic("my dress-1", "my dress", "[my dress]\tred\nand long"),
+        TrecTopic("b-1", "b", "[a] blue"),
+    ]
     write_topics(tmp_path, topics, "dresses")
     lines = [
         line
@@ -24,7 +27,7 @@ def test_names_with_spaces_and_texts_with_tabs_are_one_field(tmp_path):
 
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\r", "a\u2028b", "\u00a0", "\x1b[31m", "\0", "\ud800"])
 def test_every_line_has_its_fields_whatever_an_id_contains(tmp_path, name):
-    write_topics(tmp_path, [Topic(name, name, "red")])
+    write_topics(tmp_path, [TrecTopic(name, name, "red")])
     lines = [*run_lines(name, [name], [1.0]), *(tmp_path / "qrels.trec").read_text().splitlines()]
     assert [len(line.split()) for line in lines] == [6, 4]
     assert all(line.isprintable() for line in lines)

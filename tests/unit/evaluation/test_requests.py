@@ -10,14 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from fashioniq.data.languages import LANGUAGES, language
-from fashioniq.data.requested import Request, RequestTurn, Truth
+from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests import read_misspellings
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.maker import Maker
 from fashioniq.evaluation.requests.making import KINDS, make_requests
 from fashioniq.evaluation.requests.searchers import BM25
-from fashioniq.evaluation.requests.shelf import RESULTS, Shelf
-from fashioniq.evaluation.requests.wording import Wording, numbered, slots_of
+from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
+from fashioniq.evaluation.requests.wording import RequestPhrasings, numbered, slots_of
 from fashioniq.files import UserError
 from fashioniq.sample import labels_of
 from fashioniq.sample.garments import random_garment
@@ -41,7 +41,7 @@ def drawn(category, count=400):
 
 
 def shelf_of(labels, speech=ENGLISH, category="dresses", **options):
-    return Shelf(labels, labels, speech, category, **options)
+    return FindableProducts(labels, labels, speech, category, **options)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def shelf():
 
 @pytest.fixture(scope="module")
 def requests(shelf):
-    return make_requests(shelf, Wording(ENGLISH), 25, 0, {"striped": ["stirped"], "red": ["rad"]})
+    return make_requests(shelf, RequestPhrasings(ENGLISH), 25, 0, {"striped": ["stirped"], "red": ["rad"]})
 
 
 class Oracle:
@@ -93,7 +93,7 @@ def test_an_oracle_obeys_and_nothing_comes_back(shelf, requests):
 
 
 def test_a_random_order_obeys_as_often_as_chance(shelf):
-    requests = make_requests(shelf, Wording(ENGLISH), 100, 0)
+    requests = make_requests(shelf, RequestPhrasings(ENGLISH), 100, 0)
     row, chance = rows_of(judged(shelf, requests, {"random": Random(shelf)}), len(shelf.ids))
     assert all(abs(row[kind] - chance[kind]) < 6 for kind in FROM_LABELS)
     assert abs(row["mean"] - chance["mean"]) < 1.5
@@ -127,13 +127,15 @@ def test_shuffled_labels_destroy_what_an_oracle_finds(shelf, requests):
 
 def test_the_same_seed_makes_the_same_requests_and_another_one_others(shelf, requests):
     by_people = {"red": ["rad"], "striped": ["stirped"]}
-    again = make_requests(shelf_of(drawn("dresses"), category="dresses"), Wording(ENGLISH), 25, 0, by_people)
+    again = make_requests(
+        shelf_of(drawn("dresses"), category="dresses"), RequestPhrasings(ENGLISH), 25, 0, by_people
+    )
     assert again == requests
-    assert make_requests(shelf, Wording(ENGLISH), 25, 1, by_people) != requests
+    assert make_requests(shelf, RequestPhrasings(ENGLISH), 25, 1, by_people) != requests
 
 
 def test_requests_of_a_kind_do_not_depend_on_how_many_are_made(shelf, requests):
-    more = make_requests(shelf, Wording(ENGLISH), 40, 0, {"striped": ["stirped"], "red": ["rad"]})
+    more = make_requests(shelf, RequestPhrasings(ENGLISH), 40, 0, {"striped": ["stirped"], "red": ["rad"]})
     for kind in FROM_LABELS:
         ours = [request for request in requests if request.kind == kind]
         assert [request for request in more if request.kind == kind][: len(ours)] == ours
@@ -142,7 +144,7 @@ def test_requests_of_a_kind_do_not_depend_on_how_many_are_made(shelf, requests):
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_enough_products_obey_besides_the_one_talked_about(category):
     shelf = shelf_of(drawn(category), category=category)
-    for request in make_requests(shelf, Wording(ENGLISH), 25, 3):
+    for request in make_requests(shelf, RequestPhrasings(ENGLISH), 25, 3):
         assert len(shelf.obeying(request.truth) - {*request.about}) >= RESULTS * len(request.turns)
 
 
@@ -186,7 +188,7 @@ def _mentions(text, label):
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
     """Each phrasing is filled in with labels that have its slots; the words said are those of the truth."""
-    shelf, wording, seen = shelf_of(drawn(category), category=category), Wording(ENGLISH), set()
+    shelf, wording, seen = shelf_of(drawn(category), category=category), RequestPhrasings(ENGLISH), set()
     for kind, templates in wording.phrasings.items():
         for template in templates:
             wording._given["phrasings"] = {**wording.phrasings, kind: [template]}
@@ -205,22 +207,22 @@ def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
                     assert request.truth.denied and not own
                 elif "denial" not in kind and kind not in ("a product without", "instead of"):
                     assert own and not request.truth.denied
-    every = {(kind, one) for kind, of in Wording(ENGLISH).phrasings.items() for one in of}
+    every = {(kind, one) for kind, of in RequestPhrasings(ENGLISH).phrasings.items() for one in of}
     unseen = {(kind, one) for kind, one in every - seen if category == "dresses" or "thing" not in one}
     assert not unseen  # all shirts and tops are what a tee means
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_common_kinds_have_six_phrasings_or_more(code):
-    wording = Wording(language(code))
-    assert wording.phrasings.keys() == Wording(ENGLISH).phrasings.keys()
+    wording = RequestPhrasings(language(code))
+    assert wording.phrasings.keys() == RequestPhrasings(ENGLISH).phrasings.keys()
     for of in (wording.phrasings, wording.offers, *wording.comparisons.values()):
         assert all(len(set(templates)) >= 6 for templates in of.values())
     assert wording.comparisons.keys() <= language(code).scales.keys()
 
 
 def test_sixty_other_words_mean_labels_of_the_drawn_sample_and_are_none():
-    words = Wording(ENGLISH).other_words
+    words = RequestPhrasings(ENGLISH).other_words
     labels = {label for category in CATEGORIES for label in shelf_of(drawn(category)).group_of}
     assert len(words) == 60 and len({word.text for word in words}) == 60
     for word in words:
@@ -233,14 +235,14 @@ def test_misspellings_differ_from_their_words_and_are_no_words_of_the_language(c
         *language(code).word_of,
         *(word for one in language(code).word_of.values() for word in one.split()),
     }
-    misspellings = Wording(language(code)).misspellings
+    misspellings = RequestPhrasings(language(code)).misspellings
     for word, wrong in misspellings.items():
         assert word not in wrong and len({*wrong}) == len(wrong)
         assert not {*wrong} & misspellings.keys() and not {*wrong} & known, word
 
 
 def test_a_misspelled_request_has_one_wrong_word_of_its_label(shelf, requests):
-    wrong = {one for many in Wording(ENGLISH).misspellings.values() for one in many}
+    wrong = {one for many in RequestPhrasings(ENGLISH).misspellings.values() for one in many}
     for request in requests:
         number = sum(word in wrong for word in re.findall(r"\w+", request.text))
         assert number == {"misspelled": 1, "two misspelled": 2}.get(request.kind, 0), request
@@ -253,9 +255,11 @@ def test_comparisons_are_on_the_right_side_of_the_level(shelf, requests):
             continue
         text, (about,) = request.text, request.about
         family = next(
-            one for one, ways in Wording(ENGLISH).comparisons.items() if text in ways["more"] + ways["less"]
+            one
+            for one, ways in RequestPhrasings(ENGLISH).comparisons.items()
+            if text in ways["more"] + ways["less"]
         )
-        more = text in Wording(ENGLISH).comparisons[family]["more"]
+        more = text in RequestPhrasings(ENGLISH).comparisons[family]["more"]
         level = {label: number for number, words in enumerate(scales[family].levels) for label in words}
 
         def levels_of(name):
@@ -273,12 +277,12 @@ def test_comparisons_are_on_the_right_side_of_the_level(shelf, requests):
 def test_a_kind_of_a_label_obeys_it_and_violates_its_denial():
     labels = {"a": [[], ["navy blue"], [], [], [], []], "b": [[], ["blue", "white"], [], [], [], []]}
     shelf = shelf_of(labels | {"c": [[], ["red"], [], ["short"], ["short sleeve"], []], "d": [[]] * 6})
-    assert shelf.obeying(Truth(wanted=(("blue",),))) == {"a", "b"}
-    assert shelf.obeying(Truth(wanted=(("navy blue",),))) == {"a"}
-    assert shelf.obeying(Truth(denied=("blue",))) == {"c"}
-    assert shelf.obeying(Truth(denied=("white",))) == {"a", "c"}
-    assert shelf.obeying(Truth(wanted=(("red", "white"),))) == {"b", "c"}
-    assert shelf.obeying(Truth(wanted=(("velvet",),))) == set()
+    assert shelf.obeying(RequestTruth(wanted=(("blue",),))) == {"a", "b"}
+    assert shelf.obeying(RequestTruth(wanted=(("navy blue",),))) == {"a"}
+    assert shelf.obeying(RequestTruth(denied=("blue",))) == {"c"}
+    assert shelf.obeying(RequestTruth(denied=("white",))) == {"a", "c"}
+    assert shelf.obeying(RequestTruth(wanted=(("red", "white"),))) == {"b", "c"}
+    assert shelf.obeying(RequestTruth(wanted=(("velvet",),))) == set()
 
 
 def test_a_garment_that_is_named_is_wanted_unless_it_is_the_name_of_the_category():
@@ -288,7 +292,7 @@ def test_a_garment_that_is_named_is_wanted_unless_it_is_the_name_of_the_category
         for number in range(40)
     }
     shelf = shelf_of(labels, category="tops")
-    for request in make_requests(shelf, Wording(ENGLISH), 40, 0):
+    for request in make_requests(shelf, RequestPhrasings(ENGLISH), 40, 0):
         text = request.text
         if request.kind in ("one wish", "denial"):
             assert (("tunic",) in request.truth.wanted) == bool(re.search(r"\btunics?\b", text)), text
@@ -309,7 +313,7 @@ def test_a_german_catalog_has_german_requests():
         for number in range(400)
     }
     shelf = shelf_of(labels, GERMAN, category="kleider")
-    requests = make_requests(shelf, Wording(GERMAN), 40, 0)
+    requests = make_requests(shelf, RequestPhrasings(GERMAN), 40, 0)
     assert {request.kind for request in requests} == {*FROM_LABELS}
     texts = {turn.text for request in requests for turn in request.turns}
     assert "ein rotes kleid" in texts and any(text.startswith("ohne ") for text in texts)
@@ -327,7 +331,9 @@ def test_prices_sizes_and_stock_are_asked_for_where_the_catalog_has_them():
         for name in list(labels)[:150]
     }
     shelf = shelf_of(labels, offers=offers, category="dresses")
-    requests = [one for one in make_requests(shelf, Wording(ENGLISH), 20, 0) if KINDS[one.kind].needs]
+    requests = [
+        one for one in make_requests(shelf, RequestPhrasings(ENGLISH), 20, 0) if KINDS[one.kind].needs
+    ]
     assert {one.kind for one in requests} == {"price", "cheaper", "size", "stock"}
     for request in requests:
         right = shelf.obeying(request.truth)
@@ -376,7 +382,9 @@ def test_misspellings_of_people_are_single_words_that_resemble_their_corrections
 
 def test_misspellings_of_people_in_the_released_captions(shared):
     found = read_misspellings(shared / "fashioniq_descriptions" / "correction_dict_dress.json")
-    requests = make_requests(shelf_of(drawn("dresses"), category="dresses"), Wording(ENGLISH), 30, 0, found)
+    requests = make_requests(
+        shelf_of(drawn("dresses"), category="dresses"), RequestPhrasings(ENGLISH), 30, 0, found
+    )
     texts = [one.turns[0].text for one in requests if one.kind == "misspelled by people"]
     wrong = {one for many in found.values() for one in many}
     assert len(texts) == 30 and all({*re.findall(r"\w+", text)} & wrong for text in texts)
@@ -394,9 +402,9 @@ def test_a_language_without_requests_is_refused():
         code = "da"
 
     with pytest.raises(UserError, match="expected a catalog in one of de, en"):
-        Wording(Danish())
+        RequestPhrasings(Danish())
 
 
 def test_the_products_that_turns_are_about():
     turns = (RequestTurn("red", "a", ("a",)), RequestTurn("not red"))
-    assert Request("denial", turns, Truth(denied=("red",))).about == ["a"]
+    assert RequestCase("denial", turns, RequestTruth(denied=("red",))).about == ["a"]

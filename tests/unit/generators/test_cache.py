@@ -10,10 +10,10 @@ from PIL import Image
 from fashioniq.files import UserError
 from fashioniq.generators import cache
 from fashioniq.generators.cache import Cached
-from fashioniq.generators.pictures import Generated, Request
+from fashioniq.generators.pictures import Generated, PictureRequest
 from tests.waiting import LIMIT, joined
 
-REQUESTS = [Request("red", 1), Request("red", 2), Request("blue \ud83d", 1)]
+REQUESTS = [PictureRequest("red", 1), PictureRequest("red", 2), PictureRequest("blue \ud83d", 1)]
 
 
 def noise(number):
@@ -152,7 +152,7 @@ def test_pictures_made_before_a_failure_are_kept(tmp_path, monkeypatch):
             return super().generate(requests)
 
     monkeypatch.setattr(cache, "AT_ONCE", 2)
-    requests = [Request("red", seed) for seed in range(8)]
+    requests = [PictureRequest("red", seed) for seed in range(8)]
     with pytest.raises(UserError):
         Cached(Failing(), tmp_path).generate(requests)
     rest = Counting()

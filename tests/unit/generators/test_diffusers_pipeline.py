@@ -12,7 +12,7 @@ import pytest
 from fashioniq.files import UserError
 from fashioniq.generators import diffusers_pipeline
 from fashioniq.generators.diffusers_pipeline import DiffusersPipeline, Settings
-from fashioniq.generators.pictures import Request
+from fashioniq.generators.pictures import PictureRequest
 
 pytest.importorskip("diffusers", reason="the extra generate is not installed")
 SD, XL, SD3, FLUX = (
@@ -55,7 +55,7 @@ def pixels(generated):
 @pytest.mark.parametrize("kind", [SD, XL, SD3, FLUX])
 def test_a_picture_depends_on_its_prompt_and_seed_and_not_on_the_batch(load, kind):
     generator = load(kind)
-    requests = [Request("red dress", 1), Request("blue", 1), Request("red dress", 2)]
+    requests = [PictureRequest("red dress", 1), PictureRequest("blue", 1), PictureRequest("red dress", 2)]
     together = generator.generate(requests)
     assert [(one.status, one.seed, one.sent, one.reason) for one in together] == [
         ("ok", seed, prompt, "") for prompt, seed in requests
@@ -101,25 +101,25 @@ def test_undistilled_models_take_more_steps_and_guidance(copied):
     ],
 )
 def test_the_prompt_sent_ends_where_the_last_tokenizer_cuts_it(load, kind, settings, sent):
-    (one,) = load(kind, **settings).generate([Request(LONG, 0)])
+    (one,) = load(kind, **settings).generate([PictureRequest(LONG, 0)])
     assert one.status == "ok" and LONG.startswith(one.sent)
     assert one.sent == sent
 
 
 def test_text_after_the_cut_changes_nothing(load):
     generator = load(SD)
-    (one,) = generator.generate([Request("red dress at home", 0)])
+    (one,) = generator.generate([PictureRequest("red dress at home", 0)])
     assert one.sent == "red dress at"
-    assert pixels([one]) == pixels(generator.generate([Request(one.sent, 0)]))
+    assert pixels([one]) == pixels(generator.generate([PictureRequest(one.sent, 0)]))
 
 
 def test_half_a_character_in_a_prompt_becomes_a_question_mark(load):
-    (one,) = load(SD).generate([Request("red \ud83d", 0)])
+    (one,) = load(SD).generate([PictureRequest("red \ud83d", 0)])
     assert one.status == "ok" and one.sent == "red ?"
 
 
 def test_a_negative_prompt_changes_the_picture_where_it_is_used(load):
-    request = [Request("red dress", 0)]
+    request = [PictureRequest("red dress", 0)]
     assert pixels(load(SD).generate(request)) != pixels(load(SD, negative_prompt="blue").generate(request))
 
 
@@ -131,26 +131,26 @@ def test_a_negative_prompt_that_would_be_ignored_is_refused(load, kind):
 
 def test_a_picture_flagged_by_the_safety_checker_is_blocked(own):
     own._pipeline.safety_checker.concept_embeds_weights.data.fill_(-2.0)  # everything is close to it
-    (one,) = own.generate([Request("red", 0)])
+    (one,) = own.generate([PictureRequest("red", 0)])
     assert (one.picture, one.status) == (None, "blocked") and "safety checker" in one.reason
 
 
 @pytest.mark.parametrize("bias", [float("nan"), -100.0])
 def test_values_that_are_not_finite_and_dark_pictures_are_black(own, bias):
     own._pipeline.vae.decoder.conv_out.bias.data.fill_(bias)
-    (one,) = own.generate([Request("red", 0)])
+    (one,) = own.generate([PictureRequest("red", 0)])
     assert (one.picture, one.status) == (None, "black") and one.reason
 
 
 def test_another_size_is_reported_with_the_picture(load):
-    (one,) = load(FLUX, size=30).generate([Request("red", 0)])
+    (one,) = load(FLUX, size=30).generate([PictureRequest("red", 0)])
     assert one.status == "wrong size" and one.picture.size == (28, 28)
     assert one.reason == "expected 30×30 pixels, found 28×28"
 
 
 def test_an_impossible_setting_ends_at_the_first_picture(load):
     with pytest.raises(UserError, match=r"cannot generate pictures .*divisible by 8.*change its settings"):
-        load(SD, size=33).generate([Request("red", 0)])
+        load(SD, size=33).generate([PictureRequest("red", 0)])
 
 
 def test_a_failure_after_the_first_picture_is_reported_for_its_picture(load, monkeypatch):
@@ -163,7 +163,7 @@ def test_a_failure_after_the_first_picture_is_reported_for_its_picture(load, mon
         return unet(*arguments, **options)
 
     monkeypatch.setattr(generator._pipeline.unet, "forward", forward)
-    found = generator.generate([Request("red", seed) for seed in range(3)])
+    found = generator.generate([PictureRequest("red", seed) for seed in range(3)])
     assert [one.status for one in found] == ["ok", "error", "ok"]
     assert found[1].reason == "out of memory" and found[1].picture is None
 
@@ -172,7 +172,7 @@ def test_a_picture_past_its_deadline_is_given_up_and_the_next_one_is_not(load, m
     generator = load(SD, steps=4, seconds=10.0)
     times = iter([0.0, 5.0, 11.0, 11.0] + [100.0] * 9)  # begin, two steps, end of the first picture
     monkeypatch.setattr(diffusers_pipeline, "monotonic", lambda: next(times))
-    late, timely = generator.generate([Request("red", 0), Request("red", 0)])
+    late, timely = generator.generate([PictureRequest("red", 0), PictureRequest("red", 0)])
     assert (late.picture, late.status, late.seconds) == (None, "timeout", 11.0)
     assert late.reason == "not generated within 10 seconds"
     assert timely.status == "ok"
@@ -181,7 +181,7 @@ def test_a_picture_past_its_deadline_is_given_up_and_the_next_one_is_not(load, m
 def test_a_decoder_that_overflows_in_float16_is_computed_in_float32(load):
     generator, seen = load(XL, dtype="float16"), []
     generator._pipeline.vae.decoder.register_forward_pre_hook(lambda _, values: seen.append(values[0].dtype))
-    (one,) = generator.generate([Request("red dress", 0)])
+    (one,) = generator.generate([PictureRequest("red dress", 0)])
     assert one.status == "ok" and [str(dtype) for dtype in seen] == ["torch.float32"]
     assert generator.identity["dtype"] == "float16"
 

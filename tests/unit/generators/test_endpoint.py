@@ -13,13 +13,13 @@ from PIL import Image
 from fashioniq.files import UserError
 from fashioniq.generators import endpoint as endpoints
 from fashioniq.generators.endpoint import PictureEndpoint
-from fashioniq.generators.pictures import Request
+from fashioniq.generators.pictures import PictureRequest
 from fashioniq.llm.endpoint import BASE
 from fashioniq.llm.endpoint import KEY as KEY_NAME
 
 pytest.importorskip("openai", reason="the extra chat is not installed")
 KEY = "sk-very-secret-1234"
-GOOD = Request("good", 0)
+GOOD = PictureRequest("good", 0)
 
 
 def picture(size=32, seed=0):
@@ -85,14 +85,14 @@ def one_of(server_answer, serve, files=None, **options):
     """Outcome of a request beside one that works, and how often it was asked."""
     server = serve({"odd": server_answer}, files)
     endpoint = PictureEndpoint("model", **{"size": 32, "retries": 1, **options})
-    good, odd = endpoint.generate([GOOD, Request("odd", 0)])
+    good, odd = endpoint.generate([GOOD, PictureRequest("odd", 0)])
     assert good.status == "ok"
     return odd, sum(body is not None and body["prompt"] == "odd" for _, body in server.asked)
 
 
 def test_pictures_come_in_the_order_of_their_requests(serve):
     server = serve({str(number): drawn(picture(seed=number)) for number in range(9)})
-    found = PictureEndpoint("model", 32).generate([Request(str(number), 7) for number in range(9)])
+    found = PictureEndpoint("model", 32).generate([PictureRequest(str(number), 7) for number in range(9)])
     for number, one in enumerate(found):
         expected = np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
         assert np.array_equal(np.asarray(one.picture), expected)
@@ -113,7 +113,7 @@ def test_no_request_needs_no_server(monkeypatch):
 
 def test_without_a_size_the_server_chooses(serve):
     server = serve({"a": drawn(picture(48))})
-    (one,) = PictureEndpoint("model", None).generate([Request("a", 0)])
+    (one,) = PictureEndpoint("model", None).generate([PictureRequest("a", 0)])
     assert one.status == "ok" and one.picture.size == (48, 48) and "size" not in server.asked[0][1]
 
 
@@ -125,7 +125,7 @@ def test_the_prompt_of_the_server_is_kept(serve):
 def test_an_address_is_downloaded_without_the_key(serve):
     files = {"/moved": (302, {"Location": "/picture.png"}, b""), "/picture.png": (200, {}, picture(seed=5))}
     server = serve({"a": lambda server: linked(f"{server.address}/moved")}, files)
-    (one,) = PictureEndpoint("model", 32).generate([Request("a", 0)])
+    (one,) = PictureEndpoint("model", 32).generate([PictureRequest("a", 0)])
     assert one.status == "ok"
     assert [path for path, _ in server.asked] == ["/v1/images/generations", "/moved", "/picture.png"]
     assert "authorization" in server.headers[0]
@@ -182,7 +182,7 @@ def test_an_answer_that_does_not_come_is_a_timeout(serve, monkeypatch):
     good = PictureEndpoint("model", 32, retries=0)
     assert good.generate([GOOD])[0].status == "ok"
     good.timeout = 0.2
-    (odd,) = good.generate([Request("odd", 0)])
+    (odd,) = good.generate([PictureRequest("odd", 0)])
     assert (odd.status, odd.reason) == ("timeout", "not complete within 0.2 seconds")
     assert not late.is_set()
     late.set()
@@ -216,7 +216,7 @@ def test_another_refusal_of_one_prompt_is_its_error_and_does_not_show_the_key(se
 def test_settings_that_never_work_end_the_run(serve):
     server = serve({"a": refusal(400, message="size 7 is not available")})
     with pytest.raises(UserError, match=r"'model' generates no pictures \(status 400: size 7 is not avail"):
-        PictureEndpoint("model", 7).generate([Request("a", 0)])
+        PictureEndpoint("model", 7).generate([PictureRequest("a", 0)])
     assert len(server.asked) == 1
 
 
@@ -224,13 +224,13 @@ def test_settings_that_never_work_end_the_run(serve):
 def test_a_refused_key_or_model_ends_the_run_once(serve, status):
     server = serve({"a": refusal(status, message=f"bad key {KEY}")})
     with pytest.raises(UserError, match=f"refused the request with status {status}") as caught:
-        PictureEndpoint("model", connections=1).generate([Request("a", seed) for seed in range(5)])
+        PictureEndpoint("model", connections=1).generate([PictureRequest("a", seed) for seed in range(5)])
     assert len(server.asked) == 1 and KEY not in str(caught.value)
 
 
 def test_pictures_that_were_made_before_a_refusal_are_returned(serve):
     serve({"a": refusal(401)})
-    found = PictureEndpoint("model", 32, connections=1).generate([GOOD, Request("a", 0), GOOD])
+    found = PictureEndpoint("model", 32, connections=1).generate([GOOD, PictureRequest("a", 0), GOOD])
     assert [one.status for one in found] == ["ok", "error", "error"]
     assert all("status 401" in one.reason for one in found[1:])
 

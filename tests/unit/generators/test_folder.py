@@ -6,7 +6,7 @@ from PIL import Image
 
 from fashioniq.files import UserError
 from fashioniq.generators.folder import Folder, seed_of
-from fashioniq.generators.pictures import Request, generate_usable
+from fashioniq.generators.pictures import PictureRequest, generate_usable
 
 
 def save(path, shade):
@@ -22,7 +22,7 @@ def shades(found):
 
 
 def requests(*keys):
-    return [Request("ignored", seed_of(*key)) for key in keys]
+    return [PictureRequest("ignored", seed_of(*key)) for key in keys]
 
 
 def test_pictures_of_dar_are_found_by_dialog_and_round(tmp_path):

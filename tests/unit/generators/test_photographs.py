@@ -5,7 +5,7 @@ from PIL import Image
 
 from fashioniq.files import UserError
 from fashioniq.generators.photographs import Photographs
-from fashioniq.generators.pictures import Request
+from fashioniq.generators.pictures import PictureRequest
 
 LABELS = {
     "a": [["shirt"], ["red"]],
@@ -25,7 +25,7 @@ def photographs(tmp_path):
 
 def found(photographs, prompt, seeds=range(20)):
     names = {color: name for name, color in COLORS.items()}
-    made = photographs.generate([Request(prompt, seed) for seed in seeds])
+    made = photographs.generate([PictureRequest(prompt, seed) for seed in seeds])
     assert all(one.status == "ok" for one in made)
     return [names[one.picture.getpixel((0, 0))] for one in made]
 
@@ -42,7 +42,7 @@ def test_the_seed_chooses_one_of_them(photographs):
 
 def test_a_photograph_that_cannot_be_read_is_an_error_of_this_request_alone(photographs, tmp_path):
     (tmp_path / "b.png").write_bytes(b"no picture")
-    blue, red = photographs.generate([Request("blue", 0), Request("dots", 0)])
+    blue, red = photographs.generate([PictureRequest("blue", 0), PictureRequest("dots", 0)])
     assert blue.status == "error" and blue.picture is None and blue.reason
     assert red.status == "ok"
 

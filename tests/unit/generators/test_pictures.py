@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import BETWEEN, Generated, Request, generate_usable, is_black
+from fashioniq.generators.pictures import BETWEEN, Generated, PictureRequest, generate_usable, is_black
 
 
 def picture(values, shape=(4, 4, 3)):
@@ -51,7 +51,7 @@ class Scripted:
 
 def test_only_black_and_blocked_pictures_are_tried_again_with_new_seeds_at_most_twice():
     prompts = ["ok", "black,blocked,black,ok", "error", "blocked,ok", "timeout", "wrong size", "black,error"]
-    requests = [Request(prompt, seed) for seed, prompt in enumerate(prompts)]
+    requests = [PictureRequest(prompt, seed) for seed, prompt in enumerate(prompts)]
     generator = Scripted()
     attempts = generate_usable(generator, requests)
     assert [",".join(one.status for one in tried) for tried in attempts] == [
@@ -81,4 +81,4 @@ def test_an_error_of_the_user_ends_all_attempts():
             raise UserError("no key")
 
     with pytest.raises(UserError, match="no key"):
-        generate_usable(Refused(), [Request("a", 0)])
+        generate_usable(Refused(), [PictureRequest("a", 0)])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fashioniq.learning.rules import Shop
-from fashioniq.store import Event, Session, Turn
+from fashioniq.store import EventRow, SessionRow, TurnRow
 
 BEGAN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -22,12 +22,12 @@ class Rows:
         """A session whose turns say `texts` about one product; `shown` are the products of each answer."""
         self.count += 1
         id, at = f"s{self.count}", BEGAN + timedelta(minutes=self.count)
-        session = Session(
+        session = SessionRow(
             id=id, category="dresses", model="m", created_at=at, last_at=at, consent="training", **details
         )
         answers = [[], *(shown or [[]] * len(texts))]
         turns = [
-            Turn(
+            TurnRow(
                 query_id=f"{id}-{n}",
                 session_id=id,
                 n=n,
@@ -39,7 +39,7 @@ class Rows:
             )
             for n, answer in enumerate(answers)
         ]
-        event = Event(
+        event = EventRow(
             event_id=f"e{self.count}",
             query_id=turns[-1].query_id,
             session_id=id,

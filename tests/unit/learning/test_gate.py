@@ -16,7 +16,7 @@ from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.rnn import RNNRetriever
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 WORSE, BETTER = 40, 3  # ranks
 
@@ -128,5 +128,5 @@ def test_the_replay_ranks_as_the_loop_does():
             return Message(item_B=torch.tensor([0]))
 
     again = System(retriever, AsShown(), gallery, words)
-    dialogs = rollout(again, Recorded(known), torch.tensor([7]), Message(item_B=torch.tensor([0])), 2)
+    dialogs = rollout(again, RecordedReplies(known), torch.tensor([7]), Message(item_B=torch.tensor([0])), 2)
     assert found == [int(dialogs.ranks[0, 0]), int(dialogs.ranks[0, 0]), int(dialogs.ranks[0, 1])]

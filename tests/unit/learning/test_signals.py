@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fashioniq.learning.signals import target_of
-from fashioniq.store import Event
+from fashioniq.store import EventRow
 
 SAID = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def event(action, product, days=1.0, query="q"):
     at = SAID + timedelta(days=days)
-    return Event(
+    return EventRow(
         event_id=f"{action}{product}{days}",
         query_id=query,
         session_id="s",

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from fashioniq.data.writers import Dialog, Pair, Product, TwoRounds
+from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
 from fashioniq.llm import endpoint as endpoints
 from fashioniq.llm.conversations import ATTEMPTS, LanguageModelWriter
 from fashioniq.llm.endpoint import Endpoint
 
-RED, BLUE = Product("1", "a red dress", []), Product("2", "a blue dress", [])
+RED, BLUE = DescribedProduct("1", "a red dress", []), DescribedProduct("2", "a blue dress", [])
 DIALOG = [
     {"role": "user", "text": "Hello"},
     {"role": "assistant", "text": "Which color?"},
@@ -42,8 +42,10 @@ def test_each_kind_of_text_has_its_form():
     rounds = json.dumps({"first": "a dress", "shown": "a red dress", "second": "in blue"})
     model = Replies(rounds, '{"request": "in blue please"}')
     writer = LanguageModelWriter("m", model)
-    assert writer.two_rounds([Pair(RED, BLUE)], ["0"]) == [TwoRounds("a dress", "a red dress", "in blue")]
-    assert writer.requests([Pair(RED, BLUE)], ["0"]) == ["in blue please"]
+    assert writer.two_rounds([FeedbackPair(RED, BLUE)], ["0"]) == [
+        TwoRounds("a dress", "a red dress", "in blue")
+    ]
+    assert writer.requests([FeedbackPair(RED, BLUE)], ["0"]) == ["in blue please"]
     assert "a blue dress" in model.prompts[0] and "a red dress" not in model.prompts[0]
     assert model.prompts[1].endswith("A: a red dress\nB: a blue dress")
 
@@ -78,7 +80,9 @@ def test_answers_of_another_form_are_asked_for_again(reply):
 def test_only_what_failed_is_asked_again_and_given_up_in_the_end():
     good = json.dumps({"request": "in blue"})
     model = Replies("?", good, *["?"] * (ATTEMPTS - 1))
-    assert LanguageModelWriter("m", model).requests([Pair(RED, BLUE), Pair(BLUE, RED)], "01") == [
+    assert LanguageModelWriter("m", model).requests(
+        [FeedbackPair(RED, BLUE), FeedbackPair(BLUE, RED)], "01"
+    ) == [
         None,
         "in blue",
     ]
@@ -103,6 +107,6 @@ def test_tokens_are_counted_and_kept_with_the_cached_answers(http_server, monkey
     monkeypatch.setenv(endpoints.BASE, f"{server.address}/v1")
     for _ in range(2):
         writer = LanguageModelWriter("endpoint:small", Endpoint("small", tmp_path))
-        assert writer.requests([Pair(RED, BLUE)], ["0"]) == ["in blue"]
+        assert writer.requests([FeedbackPair(RED, BLUE)], ["0"]) == ["in blue"]
         assert writer.tokens == {"prompt": 140, "answer": 10}
     assert len(asked) == 2  # the second time, both answers come from the cache

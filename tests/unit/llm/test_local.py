@@ -5,7 +5,7 @@ import torch
 from PIL import Image
 
 from fashioniq.files import UserError
-from fashioniq.llm.local import LanguageModel, VisionLanguageModel, VisualQuestionAnswerer
+from fashioniq.llm.local import LocalLanguageModel, VisionLanguageModel, VisualQuestionAnswerer
 from fashioniq.users.vision import jpeg_of
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
@@ -56,7 +56,7 @@ def causal(tmp_path_factory):
 
 
 def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(causal):
-    model = LanguageModel(str(causal))
+    model = LocalLanguageModel(str(causal))
     prompts = ["question : what color is it ?", "a red dress", "yes"]
     together = model.complete(prompts, 6)
     assert together == [model.complete([prompt], 6)[0] for prompt in prompts] == model.complete(prompts, 6)
@@ -72,7 +72,7 @@ def test_a_language_model_goes_on_with_each_prompt_whatever_stands_beside_it(cau
 
 
 def test_tokens_of_prompts_and_answers_are_counted_without_padding(causal):
-    model, prompts = LanguageModel(str(causal)), ["a red dress", "yes"]
+    model, prompts = LocalLanguageModel(str(causal)), ["a red dress", "yes"]
     model.complete(prompts, 6)
     assert model.tokens["prompt"] == 3 + 1
     assert 2 <= model.tokens["answer"] <= 12
@@ -80,7 +80,7 @@ def test_tokens_of_prompts_and_answers_are_counted_without_padding(causal):
 
 def test_a_prompt_that_is_too_long_is_told(causal):
     with pytest.raises(UserError, match="limited to 64 tokens, but a prompt and its answer need 70"):
-        LanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
+        LocalLanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +145,13 @@ def test_a_visual_model_answers_each_question_on_its_picture_whatever_stands_bes
 
 def test_what_cannot_be_loaded_is_told_in_one_line(causal, tmp_path):
     with pytest.raises(UserError, match=r"cannot load .*nothing"):
-        LanguageModel(str(tmp_path / "nothing"))
+        LocalLanguageModel(str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"cannot load .*gpt2"):
         VisualQuestionAnswerer(str(causal))
     (causal / "model.safetensors").rename(tmp_path / "kept")
     torch.save({}, causal / "pytorch_model.bin")
     with pytest.raises(UserError, match="cannot load") as caught:  # pickles are not read
-        LanguageModel(str(causal))
+        LocalLanguageModel(str(causal))
     (tmp_path / "kept").rename(causal / "model.safetensors")
     assert "\n" not in str(caught.value)
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_loaded_is_told_in_one_line(causal, tmp_path):
 def test_without_transformers_it_is_said_how_to_install_them(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(UserError, match=r"pip install 'fashioniq\[chat\]'"):
-        LanguageModel("gpt2")
+        LocalLanguageModel("gpt2")
 
 
 CHAT = (

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from fashioniq.data.conversations import Picture, Text, Turn
+from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import Vocabulary
 from fashioniq.models.chat_tokens import VISION, Tokenized
-from fashioniq.models.chatsearcher import HIGHEST, LOWEST, Pictures
+from fashioniq.models.chatsearcher import HIGHEST, LOWEST, FrozenPictures
 from fashioniq.models.configs import ChatSearcherConfig
 from fashioniq.runs import described
 from fashioniq.trained import load_chatsearcher, new_chatsearcher
@@ -19,11 +19,11 @@ SIZES = ChatSearcherConfig(
 )
 POSITIONS = {name: number for number, name in enumerate("abcdef")}
 TALK = (
-    Turn("user", (Text("red dress"),)),
-    Turn("assistant", (Text("sure"), Picture("a"))),
-    Turn("user", (Text("longer please"),)),
+    ConversationTurn("user", (Text("red dress"),)),
+    ConversationTurn("assistant", (Text("sure"), TurnPicture("a"))),
+    ConversationTurn("user", (Text("longer please"),)),
 )  # fmt: skip
-SHORT = (Turn("user", (Picture("b"), Text("longer"))),)
+SHORT = (ConversationTurn("user", (TurnPicture("b"), Text("longer"))),)
 
 
 def made(tune="all", language_model="", features=FEATURES):
@@ -41,7 +41,7 @@ def pictures(item_R):
         torch.randn(6, FEATURES, generator=generator),
         torch.randn(6, TOKENS, FEATURES, generator=generator),
     )
-    return Pictures(vectors[item_R], rows[item_R])
+    return FrozenPictures(vectors[item_R], rows[item_R])
 
 
 def queries_of(model, tokens, *conversations):
@@ -113,13 +113,13 @@ def test_only_what_the_assistant_says_and_shows_is_predicted_and_no_perceiver_to
 
 def test_of_a_long_conversation_the_oldest_turns_are_left_out(small):
     _, tokens = small
-    talk = [Turn("user", (Text("red"),)), Turn("assistant", (Text("sure"),))] * 40
+    talk = [ConversationTurn("user", (Text("red"),)), ConversationTurn("assistant", (Text("sure"),))] * 40
     written = tokens.conversation([*talk, TALK[-1]], POSITIONS, "c")
     assert len(written.ids) <= 64 and written.images == [2]
     assert written.ids[:2] == [1, 4] or written.ids[:2] == [1, 5]  # begins with a whole turn
     asked = tokens.query(tokens.conversation([*talk, TALK[-1]], POSITIONS))
     assert len(asked.ids) <= 64
-    whole = Turn("user", (Text("red " * 500), Picture("a")))
+    whole = ConversationTurn("user", (Text("red " * 500), TurnPicture("a")))
     assert tokens.conversation([whole], POSITIONS, "c").images == [0, 2]
 
 
@@ -139,8 +139,8 @@ def test_the_query_is_taken_before_the_picture_that_it_finds(small):
 
 def test_the_query_depends_on_words_history_and_pictures(small):
     model, tokens = small
-    other_word = (*TALK[:2], Turn("user", (Text("red please"),)))
-    other_picture = (TALK[0], Turn("assistant", (Text("sure"), Picture("d"))), TALK[2])
+    other_word = (*TALK[:2], ConversationTurn("user", (Text("red please"),)))
+    other_picture = (TALK[0], ConversationTurn("assistant", (Text("sure"), TurnPicture("d"))), TALK[2])
     found = queries_of(model, tokens, TALK, other_word, other_picture, TALK[1:])
     assert all((found[0] - one).abs().max() > 1e-3 for one in found[1:])
 
@@ -217,7 +217,8 @@ def test_an_answer_ends_with_the_picture_token_and_its_query():
 def test_an_answer_ends_at_the_limit_of_the_conversation(monkeypatch):
     model, tokens = made()
     long = tokens.conversation(
-        [Turn("user", (Text("red"),)), Turn("assistant", (Text("sure"),))] * 12, POSITIONS
+        [ConversationTurn("user", (Text("red"),)), ConversationTurn("assistant", (Text("sure"),))] * 12,
+        POSITIONS,
     )
     # the same word is always the likeliest: neither the end token nor a picture ends the answer
     likeliest = torch.nn.functional.one_hot(torch.tensor([6]), len(VOCABULARY) + 2).float()

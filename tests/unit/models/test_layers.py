@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from fashioniq.models.layers import Attention, BeamSlots, Decoder, Encoder, small_embedding
+from fashioniq.models.layers import Attention, BeamSlots, Decoder, TransformerLayers, small_embedding
 
 
 def seeded(make):
@@ -26,7 +26,7 @@ def test_attention_is_torchs_own_multi_head_attention():
 
 
 def test_an_encoder_does_not_see_padding():
-    encoder = seeded(lambda: Encoder(16, 4, 32, 2, 0.1))
+    encoder = seeded(lambda: TransformerLayers(16, 4, 32, 2, 0.1))
     x_BLD, mask_BL = padded_memory()
     other_BLD = torch.where(mask_BL.unsqueeze(-1), x_BLD, 100.0)
     torch.testing.assert_close(encoder(x_BLD, mask_BL)[mask_BL], encoder(other_BLD, mask_BL)[mask_BL])
@@ -86,7 +86,7 @@ def test_beams_that_fork_and_end_go_on_as_the_words_of_their_ancestors():
 
 
 def test_dropout_is_of_training_only():
-    encoder = seeded(lambda: Encoder(16, 4, 32, 2, 0.5))
+    encoder = seeded(lambda: TransformerLayers(16, 4, 32, 2, 0.5))
     x_BLD = torch.randn(1, 3, 16)
     assert torch.equal(encoder(x_BLD, None), encoder(x_BLD, None))
     encoder.train()

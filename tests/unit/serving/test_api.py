@@ -305,12 +305,12 @@ def test_rows_of_rest_calls_win_over_imported_offers_in_all_processes(
 def test_products_and_events_are_typed_in_the_document_and_checked_one_by_one(client, talking):
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
     for request, field, item in (
-        ("ProductsRequest", "products", "ProductRequest"),
-        ("EventsRequest", "events", "EventRequest"),
+        ("ProductsBody", "products", "ProductBody"),
+        ("EventsBody", "events", "EventBody"),
     ):
         assert schemas[request]["properties"][field]["items"] == {"$ref": f"#/components/schemas/{item}"}
-    example = schemas["ProductRequest"]["examples"][0]
-    assert set(example) == set(schemas["ProductRequest"]["properties"])
+    example = schemas["ProductBody"]["examples"][0]
+    assert set(example) == set(schemas["ProductBody"]["properties"])
     given = [example, 5, None, "x", [], {"id": 5}, {"price": {"minor": 1}}]
     answer = client.put("/v1/categories/dresses/products", json={"products": given}).json()
     assert [one["status"] for one in answer["items"]] == [201] + [422] * 6

@@ -9,9 +9,9 @@ import pytest
 from fashioniq.data.languages import language
 from fashioniq.data.offers import Offer
 from fashioniq.serving.facets import FEW, MOST_WORDS, Facets, price_ranges
-from fashioniq.serving.schemas import Filters
-from fashioniq.serving.shelf import Shelf
-from fashioniq.store import Product
+from fashioniq.serving.schemas import FiltersBody
+from fashioniq.serving.shelf import ProductColumns
+from fashioniq.store import ProductRow
 
 ENGLISH = language("en")
 IDS = [f"p{number}" for number in range(6)]
@@ -104,7 +104,7 @@ def shelf():
         "p3": Offer(price_minor=9990, currency="EUR", in_stock=True),
         "p4": Offer(price_minor=100, currency="USD"),
     }
-    return Shelf({name: number for number, name in enumerate(IDS)}, offers)
+    return ProductColumns({name: number for number, name in enumerate(IDS)}, offers)
 
 
 def test_sizes_stock_and_prices_are_counted(shelf):
@@ -115,7 +115,7 @@ def test_sizes_stock_and_prices_are_counted(shelf):
     } == {"EUR"}
     for found, count in counts.prices:  # as the filter finds them
         bounds = {name: getattr(found, name) for name in ("gte", "lte") if getattr(found, name) is not None}
-        assert shelf.allowed(Filters.model_validate({"price": {**bounds, "currency": "EUR"}}))[1] == count
+        assert shelf.allowed(FiltersBody.model_validate({"price": {**bounds, "currency": "EUR"}}))[1] == count
     some = shelf.counts(mask(1, 4, 5))
     assert some.sizes == [("M", 1), ("XL", 1)] and some.in_stock == 0
     assert [count for _, count in some.prices] == [1] and some.prices[0][0] in [
@@ -124,7 +124,7 @@ def test_sizes_stock_and_prices_are_counted(shelf):
 
 
 def test_only_products_known_to_be_in_stock_are_in_stock(shelf):
-    allowed_N, count = shelf.allowed(Filters(in_stock=True))
+    allowed_N, count = shelf.allowed(FiltersBody(in_stock=True))
     assert count == 2 and allowed_N.nonzero()[:, 0].tolist() == [
         0,
         3,
@@ -134,7 +134,7 @@ def test_only_products_known_to_be_in_stock_are_in_stock(shelf):
 def test_counts_follow_changes(shelf):
     shelf.counts(mask(*range(6)))
     now = datetime.now(UTC)
-    row = Product(
+    row = ProductRow(
         category="dresses",
         id="p5",
         price_minor=500,
@@ -143,12 +143,12 @@ def test_counts_follow_changes(shelf):
         updated_at=now,
         revision=1,
     )
-    gone = Product(category="dresses", id="p3", deleted_at=now, updated_at=now, revision=2)
+    gone = ProductRow(category="dresses", id="p3", deleted_at=now, updated_at=now, revision=2)
     shelf.put([row, gone])
     counts = shelf.counts(mask(*range(6)))
     assert counts.sizes[0] == ("XXS", 1) and shelf.sizes == ["XXS", "S", "M", "XL", "38", "40"]
     assert sum(count for _, count in counts.prices) == 4
-    empty = Shelf({"a": 0}).counts(mask(0, count=1))
+    empty = ProductColumns({"a": 0}).counts(mask(0, count=1))
     assert (empty.sizes, empty.in_stock, empty.prices) == ([], 0, [])
 
 

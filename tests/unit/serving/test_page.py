@@ -9,7 +9,7 @@ import pytest
 from fashioniq.data.languages import language
 from fashioniq.serving.access import LIMITS
 from fashioniq.serving.facets import Facets
-from fashioniq.store import Product, Unavailable
+from fashioniq.store import ProductRow, Unavailable
 
 ORIGIN = {"Origin": "http://testserver"}
 MARKUP = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -235,7 +235,7 @@ def priced(service, shopper):
 
     def price(count=30, **fields):
         rows = [
-            Product(category="dresses", id=f"p{n}", price_minor=1000 + 100 * n, currency="EUR", sizes=["M", "L"][: n % 3],
+            ProductRow(category="dresses", id=f"p{n}", price_minor=1000 + 100 * n, currency="EUR", sizes=["M", "L"][: n % 3],
                     in_stock=n % 2 == 0, updated_at=service.store.now(), **fields)
             for n in range(count)
         ]  # fmt: skip
@@ -284,7 +284,7 @@ def test_a_price_that_is_no_price_is_refused(priced):
     [("JPY", "¥1,000", "1000"), ("KWD", "KWD 1.000", "1,000"), ("USD", "$10.00", "10.00")],
 )
 def test_prices_have_the_decimals_of_their_currency(service, shopper, currency, shown, typed):
-    row = Product(category="dresses", id=shopper.shown[0], price_minor=1000, currency=currency, updated_at=service.store.now())  # fmt: skip
+    row = ProductRow(category="dresses", id=shopper.shown[0], price_minor=1000, currency=currency, updated_at=service.store.now())  # fmt: skip
     service.store.add_products("dresses", [row])
     service.models.refresh_all()
     assert shown in shopper.open().text
@@ -390,7 +390,7 @@ def test_a_german_catalog_has_a_german_page(client, service):
 
 def test_foreign_texts_are_shown_as_texts(service, shopper):
     titles = [MARKUP, "safe \u202egnp.exe", "x" * 10_000]
-    rows = [Product(category="dresses", id=name, title=title, sizes=[MARKUP], updated_at=service.store.now())
+    rows = [ProductRow(category="dresses", id=name, title=title, sizes=[MARKUP], updated_at=service.store.now())
             for name, title in zip(shopper.shown, titles, strict=False)]  # fmt: skip
     service.store.add_products("dresses", rows)
     service.models.refresh_all()

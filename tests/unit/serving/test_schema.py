@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 
 from fashioniq.serving.access import LIMITS, Access  # noqa: E402
 from fashioniq.serving.api import create_app  # noqa: E402
-from fashioniq.serving.schemas import SessionRequest  # noqa: E402
+from fashioniq.serving.schemas import SessionBody  # noqa: E402
 
 PER_CALL = settings(
     max_examples=12,
@@ -30,7 +30,7 @@ def test_generated_requests_do_not_break_the_server(service, engine):
     def check(case):
         token = secret
         if "session_id" in (case.path_parameters or {}):
-            session = service.start(SessionRequest(category="dresses"), "test")
+            session = service.start(SessionBody(category="dresses"), "test")
             case.path_parameters["session_id"], token = session.session_id, session.session_token
         answer = case.call(headers={"Authorization": f"Bearer {token}"})
         seen.setdefault(answer.status_code, []).append(case.path)

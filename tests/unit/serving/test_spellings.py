@@ -8,8 +8,8 @@ import pytest
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.loop.gallery import Gallery
-from fashioniq.serving.shelf import Shelf
-from fashioniq.store.rows import Product
+from fashioniq.serving.shelf import ProductColumns
+from fashioniq.store.rows import ProductRow
 from tests.unit.serving.conftest import IDS, SYSTEMS, Talking, showing_system
 from tests.unit.serving.test_page import Shopper
 
@@ -77,8 +77,8 @@ def test_facts_and_events_are_those_of_the_product(client, own, given):
 def test_rows_of_the_database_are_those_of_the_catalog_in_either_form(service):
     for id in (TOGETHER, APART):
         for form in ("NFC", "NFD"):
-            shelf = Shelf({TOGETHER: 0, APART: 1})
-            row = Product(
+            shelf = ProductColumns({TOGETHER: 0, APART: 1})
+            row = ProductRow(
                 category="dresses", id=normalize(form, id), title=form, updated_at=service.store.now()
             )
             shelf.put([row])

@@ -100,7 +100,7 @@ def test_no_call_opens_an_address_that_it_was_given(client):
         for name, schema in document["components"]["schemas"].items()
         if "url" in schema.get("properties", {})
     ]
-    assert set(asked) <= {"ProductRequest", "Result", "Picture"}, (
+    assert set(asked) <= {"ProductBody", "ResultReply", "PictureReply"}, (
         "the url of a product is shown, and the one of a picture is ours"
     )
     upload = document["paths"]["/v1/pictures"]["post"]

@@ -6,7 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from fashioniq.store import Session, Store, Turn
+from fashioniq.store import SessionRow, Store, TurnRow
 from tests.waiting import LIMIT
 
 
@@ -31,13 +31,15 @@ class Log:
 
     def session(self, id="s", **details):
         now = self.clock()
-        return Session(id=id, category="dresses", model="dresses@1", created_at=now, last_at=now, **details)
+        return SessionRow(
+            id=id, category="dresses", model="dresses@1", created_at=now, last_at=now, **details
+        )
 
     def turn(self, session="s", says=None, **details):
         self.asked += 1
         kind = "start" if says is None else "says"
         made = {"query_id": f"{session}-{self.asked}", "n": 1, "kind": kind, "created_at": self.clock()}
-        return Turn(session_id=session, says=says, **made | details)
+        return TurnRow(session_id=session, says=says, **made | details)
 
     def start(self, id="s", **details):
         return self.store.add_session(self.session(id, **details), self.turn(id))

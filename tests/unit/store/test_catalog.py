@@ -2,20 +2,20 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from fashioniq.files import UserError
-from fashioniq.store import Model, Product
+from fashioniq.store import ModelRow, ProductRow
 from fashioniq.store.tables import category_model
 
 
 @pytest.fixture
 def product(clock):
-    return lambda id, **details: Product(category="dresses", id=id, updated_at=clock(), **details)
+    return lambda id, **details: ProductRow(category="dresses", id=id, updated_at=clock(), **details)
 
 
 @pytest.fixture
 def model(clock):
     def model(id, **details):
         made = {"category": "dresses", "folder": "runs/a", "run_sha256": id, "features": {"width": 8}}
-        return Model(id=id, gallery_size=60, registered_at=clock(), **made | details)
+        return ModelRow(id=id, gallery_size=60, registered_at=clock(), **made | details)
 
     return model
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from fashioniq.store import Event, Export, Gone
+from fashioniq.store import EventRow, ExportRow, Gone
 from fashioniq.store.tables import erasure
 
 DAY = {"days": 1}
@@ -16,7 +16,7 @@ def found(words, folder):
 
 
 def export(id, clock, sessions):
-    return Export(id=id, folder=f"/{id}", cut_at=clock(), rule={"category": "dresses"}, sessions=sessions)
+    return ExportRow(id=id, folder=f"/{id}", cut_at=clock(), rule={"category": "dresses"}, sessions=sessions)
 
 
 def test_erasure_deletes_everything_of_a_session(store, log, clock):
@@ -24,14 +24,18 @@ def test_erasure_deletes_everything_of_a_session(store, log, clock):
         query = log.start(session, consent="training")[1].query_id
         log.say(session=session)
         store.add_events(
-            [Event(event_id=session, query_id=query, session_id=session, action="click", server_at=clock())]
+            [
+                EventRow(
+                    event_id=session, query_id=query, session_id=session, action="click", server_at=clock()
+                )
+            ]
         )
         store.add_picture(session, b"", {}, clock() + timedelta(**DAY))
     picture = store.export_session("s")["pictures"][0]["id"]
     store.erase_session("s")
     assert store.export_session("s") == {} and store.turns("s") == [] and store.picture(picture) is None
     assert store.add_events(
-        [Event(event_id="s", query_id=query, session_id="s", action="click", server_at=clock())]
+        [EventRow(event_id="s", query_id=query, session_id="s", action="click", server_at=clock())]
     ) == ["unknown"]
     assert store.erased([*(str(number) for number in range(1_100)), "s"]) == {"s"}
     assert len(store.export_session("t")["events"]) == 1

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError
 
-from fashioniq.store import Event, Gone, KeyReused, TurnConflict
+from fashioniq.store import EventRow, Gone, KeyReused, TurnConflict
 from fashioniq.store.tables import turn
 
 
@@ -161,7 +161,7 @@ def test_events_are_stored_once_and_only_for_their_session(store, log, clock):
     other = log.start("t")[1].query_id
 
     def event(id, query=query, **details):
-        return Event(
+        return EventRow(
             event_id=id, query_id=query, session_id="s", action="click", server_at=clock(), **details
         )
 
@@ -200,7 +200,9 @@ def test_a_picture_is_found_until_it_expires(store, log, clock):
 def test_what_is_stored_of_a_session_is_exported(store, log, clock):
     query = log.start(token_sha256="secret hash")[1].query_id
     log.say("is navy", key="key")
-    store.add_events([Event(event_id="e", query_id=query, session_id="s", action="click", server_at=clock())])
+    store.add_events(
+        [EventRow(event_id="e", query_id=query, session_id="s", action="click", server_at=clock())]
+    )
     store.add_picture("s", b"vector", {}, clock())
     exported = store.export_session("s")
     assert {name: len(rows) for name, rows in exported.items() if name != "session"} == {
@@ -222,7 +224,7 @@ def test_the_log_has_the_sessions_with_a_consent_oldest_first(store, log, clock)
     log.say("is red", session="b")
     store.undo("b", 3)
     for id in ("late", "early"):
-        event = Event(event_id=id, query_id=query, session_id="b", action="click", server_at=clock())
+        event = EventRow(event_id=id, query_id=query, session_id="b", action="click", server_at=clock())
         clock.move(seconds=-1)
         store.add_events([event])
     found = store.log("dresses")

@@ -9,7 +9,7 @@ from multiprocessing import Pipe
 
 import pytest
 
-from fashioniq.store import Event, Spool, Store, Unavailable, spool
+from fashioniq.store import EventRow, Spool, Store, Unavailable, spool
 from tests.waiting import attempts, ended, received
 
 
@@ -51,7 +51,7 @@ def event(log, clock):
     def event(id, session="s", **details):
         clock.move(seconds=1)
         asked = {"query_id": queries[session], "session_id": session, "action": "click"}
-        return Event(event_id=id, server_at=clock(), **asked | details)
+        return EventRow(event_id=id, server_at=clock(), **asked | details)
 
     return event
 

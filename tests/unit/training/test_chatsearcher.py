@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fashioniq.data.conversations import Picture, Text, Turn
+from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import VISION
@@ -27,9 +27,9 @@ def talk(number, rng):
     shown = str((number + 7) % COUNT)
     said = " ".join(rng.choice(WORDS) for _ in range(4))
     return (
-        Turn("user", (Text(said),)),
-        Turn("assistant", (Text("w1 w2"), Picture(shown))),
-        Turn("user", (Text(" ".join(rng.choice(WORDS) for _ in range(4))),)),
+        ConversationTurn("user", (Text(said),)),
+        ConversationTurn("assistant", (Text("w1 w2"), TurnPicture(shown))),
+        ConversationTurn("user", (Text(" ".join(rng.choice(WORDS) for _ in range(4))),)),
     )
 
 
@@ -133,7 +133,7 @@ def test_the_loss_starts_near_its_chance_value():
 
 def test_a_queue_of_one_has_no_negatives():
     module = training(queue=1)
-    asked = module.tokens.conversation((Turn("user", (Text("w3"),)),), POSITIONS, "5")
+    asked = module.tokens.conversation((ConversationTurn("user", (Text("w3"),)),), POSITIONS, "5")
     assert module.losses(module.tokens.collate([asked]))[1].item() == pytest.approx(0, abs=1e-6)
     assert module.losses(batch_of(module, 0))[1].item() > 0.1  # it shows two pictures
 
@@ -153,7 +153,7 @@ def test_an_item_is_no_negative_of_itself_however_often_it_is_in_the_queue():
     assert candidates(queue, torch.tensor([5, 7])).tolist() == [2, 5, 7]
     module = training(queue=8)
     asked = module.tokens.collate(
-        [module.tokens.conversation((Turn("user", (Text("w3"),)),), POSITIONS, "5")]
+        [module.tokens.conversation((ConversationTurn("user", (Text("w3"),)),), POSITIONS, "5")]
     )
     for _ in range(8):
         _, pictures, _ = module.losses(asked)

@@ -11,9 +11,7 @@ from fashioniq.cli import COMMANDS
 from fashioniq.files import UserError, exclusive
 from fashioniq.training.folder import alone, folder_of
 
-TRAININGS = {
-    name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training)
-}
+TRAININGS = {name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training)}
 
 
 def settings_of(kind, **options):

@@ -9,7 +9,7 @@ from fashioniq.generators.pictures import Generated
 from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
-from fashioniq.training.generator_evaluation import Sample, evaluate
+from fashioniq.training.generator_evaluation import GeneratedSample, evaluate
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_
         return Generated(picture, "ok" if picture else "failed", 0, "")
 
     samples = [
-        Sample(["red"], RED, made(RED)),
-        Sample(["red"], BLUE, made(RED)),
-        Sample(["blue"], BLUE, made(None)),  # failed
-        Sample(["blue"], BLUE, made(BLUE)),
+        GeneratedSample(["red"], RED, made(RED)),
+        GeneratedSample(["red"], BLUE, made(RED)),
+        GeneratedSample(["blue"], BLUE, made(None)),  # failed
+        GeneratedSample(["blue"], BLUE, made(BLUE)),
     ]
     found = evaluate(Seeing(), known, samples)
     assert families(Seeing.words, Seeing.types) == ["what color is it?"] * 3

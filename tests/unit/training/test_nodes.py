@@ -1,6 +1,5 @@
 """What a launcher's variables say about this process, and what is refused before it would wait for ever."""
 
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -11,7 +11,7 @@ from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training import policy
 from fashioniq.training.losses import triplet
 from fashioniq.training.policy import CANDIDATES, PolicyTraining
-from fashioniq.training.retriever import SimulatedDialogs
+from fashioniq.training.retriever import DialogSimulation
 
 
 class Pointing(BaseRetriever):
@@ -46,7 +46,7 @@ def training():
     model = Pointing()
     with torch.no_grad():
         model.word.weight[:10] = items.features_ND  # known words point at their product
-    source = SimulatedDialogs(lambda *_: Honest(), None, {"train": items}, turns=3, seed=0, max_words=1)
+    source = DialogSimulation(lambda *_: Honest(), None, {"train": items}, turns=3, seed=0, max_words=1)
     return PolicyTraining(
         model,
         source,

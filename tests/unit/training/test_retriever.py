@@ -15,16 +15,16 @@ from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
 from fashioniq.training.retriever import (
     SIMILAR,
+    DialogSimulation,
     DialogsInTurn,
     RecordedDialogs,
     RecordedTurns,
     RetrieverTraining,
-    SimulatedDialogs,
     random_others,
 )
 from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import Simulator
-from fashioniq.users.recorded import Recorded
+from fashioniq.users.recorded import RecordedReplies
 
 VOCABULARY = Vocabulary([f"word{n}" for n in range(26)])
 
@@ -71,7 +71,7 @@ def recorded_dialogs(model, items, words_BTL):
     """20 dialogs that all begin with the item 20, so that only the words can tell their targets, 0 to 19."""
     gallery = Gallery(items, model.embed_images(items.features_ND))
     system, first = System(model, BestItem(), gallery), Message(item_B=torch.full((20,), 20))
-    return rollout(system, Recorded.of_words(words_BTL), torch.arange(20), first, words_BTL.shape[1])
+    return rollout(system, RecordedReplies.of_words(words_BTL), torch.arange(20), first, words_BTL.shape[1])
 
 
 def recorded_loss(model, items, words_BTL):
@@ -168,7 +168,7 @@ def test_sources_take_turns_and_recorded_captions_are_drawn_uniformly():
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 18, 19, 20])
 def test_a_dialog_of_validation_begins_with_another_product_than_its_target(seed):
-    source = SimulatedDialogs(lambda *_: None, None, ITEMS, turns=1, seed=seed, max_words=8)
+    source = DialogSimulation(lambda *_: None, None, ITEMS, turns=1, seed=seed, max_words=8)
     source.enter("val", 0, torch.device("cpu"))
     (start,) = source.val(torch.arange(20)).values()
     assert (start.first_B != start.target_B).all() and sorted(start.first_B.tolist()) == list(range(20))
@@ -273,7 +273,7 @@ def test_some_dialogs_begin_with_a_similar_product_by_default_none(share):
     angle_N = torch.arange(400) * 2 * torch.pi / 400
     features_ND = torch.stack([angle_N.cos(), angle_N.sin()], 1) * torch.linspace(1, 9, 400)[:, None]
     items = Items.without_attributes([str(n) for n in range(400)], features_ND)
-    source = SimulatedDialogs(
+    source = DialogSimulation(
         lambda *_: None,
         VOCABULARY,
         {"train": items, "val": items},

@@ -26,7 +26,12 @@ CLASSES = {name: [["dress"], [], [], [], [], []] for name in IDS}  # of a folder
 
 def catalog_of(labels=CLASSES, images=None, language="en"):
     return SimpleNamespace(
-        labels=labels, titles={}, descriptions={}, images=images or {}, language=language, ids=lambda split: IDS
+        labels=labels,
+        titles={},
+        descriptions={},
+        images=images or {},
+        language=language,
+        ids=lambda split: IDS,
     )
 
 

@@ -8,7 +8,13 @@ import torch
 
 from fashioniq.config import TrainCaptioner, TrainDialogEncoder, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.conversations import Item, Sample, Source, Text, Turn
+from fashioniq.data.conversations import (
+    ConversationItem,
+    ConversationSample,
+    ConversationTurn,
+    SampleOrigin,
+    Text,
+)
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary
@@ -45,10 +51,18 @@ def test_the_words_of_a_dialog_encoder_are_those_of_train():
 
 def test_the_words_of_a_chatsearcher_are_those_of_train():
     items = {
-        split: Item(split, "", caption, "catalog", split)
+        split: ConversationItem(split, "", caption, "catalog", split)
         for split, caption in (("train", "red"), ("test", "blue"))
     }
-    said = Sample("1", "t", "text", (Turn("user", (Text("longer"),)),), "train", Source("people"), "train")
+    said = ConversationSample(
+        "1",
+        "t",
+        "text",
+        (ConversationTurn("user", (Text("longer"),)),),
+        "train",
+        SampleOrigin("people"),
+        "train",
+    )
     found = words(chatsearcher_run._vocabulary(SimpleNamespace(items=items), [said], 1))
     assert found - {word.strip(":").lower() for word in ROLES.values()} == {"red", "longer"}
 
@@ -141,7 +155,7 @@ class Tokens:
 
 
 def test_captions_of_held_out_items_validate_and_end_before_their_picture():
-    items = {name: Item(name, "", name, "catalog", "train") for name in "abc"}
+    items = {name: ConversationItem(name, "", name, "catalog", "train") for name in "abc"}
     features = FrozenFeatures(list("abc"), torch.zeros(3, 1), {})
     data = SimpleNamespace(items=items)
     train, val = chatsearcher_run._captions(data, features, Tokens(), list("abc"), {"b"})
@@ -152,7 +166,15 @@ def test_captions_of_held_out_items_validate_and_end_before_their_picture():
 
 def test_conversations_about_held_out_targets_validate_and_do_not_have_their_target():
     samples = [
-        Sample(name, "t", "text", (Turn("user", (Text(name),)),), name, Source("people"), "train")
+        ConversationSample(
+            name,
+            "t",
+            "text",
+            (ConversationTurn("user", (Text(name),)),),
+            name,
+            SampleOrigin("people"),
+            "train",
+        )
         for name in "abc"
     ]
     features = FrozenFeatures(list("abc"), torch.zeros(3, 1), {})
