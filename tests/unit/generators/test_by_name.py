@@ -34,7 +34,7 @@ def test_a_prefix_alone_is_refused(name):
 
 def test_a_run_of_a_generator_is_loaded_on_the_device(tmp_path, monkeypatch):
     module = ModuleType("fashioniq.generators.trained")
-    module.Trained = lambda folder, device: (folder, device)
+    module.RunGenerator = lambda folder, device: (folder, device)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     (tmp_path / "model.json").write_text(json.dumps({"kind": "generator"}))
     assert generator_by_name(str(tmp_path), "cpu") == (tmp_path, "cpu")
