@@ -17,7 +17,7 @@ DELIBERATE = {  # file and call: reason
     "tests/end_to_end/test_extract_ray.py process.stdout.readline()": "selected before",
     "tests/hostile/kills.py pipe.recv()": "polled before",
     "tests/hostile/process_pairs.py process.wait()": "`wait` of processes.py has a limit of its own",
-    "tests/hostile/processes.py self._process.stdout.readline()": "the nursery answers at once, or has ended",
+    "tests/hostile/processes.py self._process.stdout.readline()": "selected before",
     "tests/hostile/processes.py self.wait()": "it has a limit of its own",
     "tests/hostile/run.py pipe.recv()": "an idle process, which ends with the one that started it",
     "tests/hostile/run.py worker.pipe.recv()": "polled before",
