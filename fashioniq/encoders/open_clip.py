@@ -9,9 +9,15 @@ from PIL import Image
 from torch import Tensor
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import Encoder, check_finite, digest_of, fingerprint, in_batches, unit
-
-TEXTS = 128  # texts per batch
+from fashioniq.encoders.protocol import (
+    TEXTS,
+    Encoder,
+    check_finite,
+    digest_of,
+    fingerprint,
+    in_batches,
+    unit,
+)
 
 
 class OpenCLIP(Encoder):

@@ -13,6 +13,7 @@ from fashioniq.encoders.identity import Identity
 from fashioniq.files import UserError
 
 UNLIMITED = 10**9  # tokens of a text, for encoders that do not cut texts
+TEXTS = 128  # texts per batch
 
 
 class Encoder(Protocol):
@@ -35,6 +36,36 @@ class Encoder(Protocol):
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text before it is cut; 0 where nothing is."""
         return [0] * len(texts)
+
+
+class Tokenized(Encoder):
+    """Encoder of texts by a model and a tokenizer of `transformers`."""
+
+    padding: bool | str = True  # to the longest text of a batch
+    model: Any
+    tokenizer: Any
+
+    def texts(self, texts: Sequence[str]) -> Tensor:
+        """Encode texts, N×D."""
+        return in_batches(self._embed_texts, texts, TEXTS, self.size)
+
+    @torch.inference_mode()
+    def _embed_texts(self, texts: Sequence[str]) -> Tensor:
+        return self.embed(self.tokens(texts).to(self.model.device))
+
+    def tokens(self, texts: Sequence[str]) -> Any:
+        """Tokenize texts: ids and mask, truncated to `limit` tokens."""
+        return self.tokenizer(
+            list(texts), padding=self.padding, truncation=True, max_length=self.limit, return_tensors="pt"
+        )
+
+    def embed(self, tokens: Any) -> Tensor:
+        """Encode the output of `tokens`, B×D."""
+        raise NotImplementedError
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text before truncation, with start and end tokens."""
+        return [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
 
 
 def encodes_pictures(encoder: Encoder) -> bool:

@@ -1,15 +1,14 @@
 """Sentence encoders: a BERT or a model like it, pooled over the tokens (sentence-transformers)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import Encoder, check_finite, fingerprint, in_batches, unit
+from fashioniq.encoders.protocol import Tokenized, check_finite, fingerprint, unit
 
-TEXTS = 128  # texts per batch
 TYPES = (
     "bert",
     "distilbert",
@@ -22,11 +21,11 @@ TYPES = (
 Read = Callable[[str], Any]  # a JSON file of the model, None if there is none
 
 
-class SentenceEncoder(Encoder):
+class SentenceEncoder(Tokenized):
     """Vector of a text: the mean of its tokens, or the first one."""
 
     def __init__(self, kind: str, model: Any, tokenizer: Any, limit: int, pooling: str) -> None:
-        self.model, self._tokenizer = model.eval().requires_grad_(False), tokenizer
+        self.model, self.tokenizer = model.eval().requires_grad_(False), tokenizer
         self.size, self.limit, self._pooling = int(model.config.hidden_size), limit, pooling
         self.identity = Identity(
             encoder=kind,
@@ -34,20 +33,6 @@ class SentenceEncoder(Encoder):
             image_size=None,
             dimensions=self.size,
             preprocessing=f"{pooling} of {limit} tokens",
-        )
-
-    def texts(self, texts: Sequence[str]) -> Tensor:
-        """Encode texts, N×D."""
-        return in_batches(self._embed_texts, texts, TEXTS, self.size)
-
-    @torch.inference_mode()
-    def _embed_texts(self, texts: Sequence[str]) -> Tensor:
-        return self.embed(self.tokens(texts).to(self.model.device))
-
-    def tokens(self, texts: Sequence[str]) -> Any:
-        """Tokenize texts: ids and mask, truncated to `limit` tokens."""
-        return self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt"
         )
 
     def embed(self, tokens: Any) -> Tensor:
@@ -61,10 +46,6 @@ class SentenceEncoder(Encoder):
     def text_half(self) -> dict[str, nn.Module]:
         """Return the model by its name."""
         return {"model": self.model}
-
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text before truncation, with start and end tokens."""
-        return [len(ids) for ids in self._tokenizer(list(texts), verbose=False)["input_ids"]]
 
 
 def load(name: str, kind: str, read: Read, device: torch.device | str) -> SentenceEncoder:

@@ -12,13 +12,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import Encoder, check_finite, digest_of, fingerprint, in_batches, unit
+from fashioniq.encoders.protocol import Tokenized, check_finite, digest_of, fingerprint, unit
 from fashioniq.encoders.weights import read_weights
 
-TEXTS = 128  # texts per batch
 
-
-class ImageText(Encoder):
+class ImageText(Tokenized):
     """Base class: `text_names` and `image_names` are the parts of the model that encode texts and pictures."""
 
     model_class: ClassVar[str]
@@ -26,7 +24,7 @@ class ImageText(Encoder):
     image_names: ClassVar[tuple[str, ...]]
 
     def __init__(self, kind: str, model: Any, tokenizer: Any, processor: Any) -> None:
-        self.model, self._tokenizer, self._processor = (
+        self.model, self.tokenizer, self._processor = (
             model.eval().requires_grad_(False),
             tokenizer,
             processor,
@@ -44,20 +42,6 @@ class ImageText(Encoder):
             preprocessing=digest_of(json.dumps(about, sort_keys=True, default=str)),
         )
 
-    def texts(self, texts: Sequence[str]) -> Tensor:
-        """Encode texts, N×D."""
-        return in_batches(self._embed_texts, texts, TEXTS, self.size)
-
-    @torch.inference_mode()
-    def _embed_texts(self, texts: Sequence[str]) -> Tensor:
-        return self.embed(self.tokens(texts).to(self.model.device))
-
-    def tokens(self, texts: Sequence[str]) -> Any:
-        """Tokenize texts: ids and mask, truncated to `limit` tokens."""
-        return self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self.limit, return_tensors="pt"
-        )
-
     def embed(self, tokens: Any) -> Tensor:
         """Encode the output of `tokens`, B×D."""
         return unit(self._texts(tokens["input_ids"], tokens.get("attention_mask")))
@@ -65,10 +49,6 @@ class ImageText(Encoder):
     def text_half(self) -> dict[str, nn.Module]:
         """Return the modules of the text half by their names in the model."""
         return {name: getattr(self.model, name) for name in self.text_names}
-
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text before truncation, with start and end tokens."""
-        return [len(ids) for ids in self._tokenizer(list(texts), verbose=False)["input_ids"]]
 
     def images(self, pictures: Sequence[Image.Image]) -> Tensor:
         """Encode RGB pictures, N×D."""
@@ -120,14 +100,10 @@ class SigLIP(ImageText):
     model_class = "AutoModel"
     text_names = ("text_model",)
     image_names = ("vision_model",)
+    padding = "max_length"
 
     def _dimensions(self, config: Any) -> int:
         return int(config.text_config.projection_size)
-
-    def tokens(self, texts: Sequence[str]) -> Any:
-        return self._tokenizer(
-            list(texts), padding="max_length", truncation=True, max_length=self.limit, return_tensors="pt"
-        )
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         found = self.model.text_model(input_ids=ids_BL, attention_mask=there_BL)
