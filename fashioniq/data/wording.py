@@ -9,6 +9,8 @@ from fashioniq.data.catalog import ATTRIBUTE_LISTS
 Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Kind = Annotated[int, msgspec.Meta(ge=0, lt=ATTRIBUTE_LISTS)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+OUTWEIGHS = 2.0  # any difference of cosines
+INTERPRETED = 0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -23,6 +25,11 @@ class Weights(msgspec.Struct, frozen=True):
     denied: Weight = 0.0
     memory: Share = 1.0
     interpreted: Weight | None = None
+
+
+def obeying(lexical: float) -> Weights:
+    """Weights of a search that obeys: named labels, wanted or denied, outweigh any similarity."""
+    return Weights(lexical, OUTWEIGHS, OUTWEIGHS, interpreted=INTERPRETED)
 
 
 class WordingRun(msgspec.Struct, kw_only=True):

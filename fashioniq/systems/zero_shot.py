@@ -18,7 +18,7 @@ from fashioniq import encoders
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.wording import Weights
+from fashioniq.data.wording import obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
@@ -37,9 +37,7 @@ from fashioniq.weights import load_weights, save_model, save_wording
 
 SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
 DECAY = 0.5  # weight of the query of the turn before
-WEIGHTS = Weights(
-    lexical=0.01, wanted=2.0, denied=2.0, interpreted=0.5
-)  # 2 outweighs any difference of cosines
+WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
-from fashioniq.data.wording import Weights
+from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
@@ -36,7 +36,7 @@ DECAYS = (1e-4, 1e-3, 1e-2)  # weight decay of the model of labels
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
-WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)  # 2 outweighs any difference of cosines
+WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
 INTERPRETED = (
     0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
 )
@@ -124,7 +124,7 @@ def fit_weights(
         :QUERIES
     ]
     if not rest or not asked:
-        return Weights(LEXICAL[1], WISHES[-1], WISHES[-1], interpreted=INTERPRETED), {}
+        return obeying(LEXICAL[1]), {}
     examples = examples_of(rest)
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
@@ -138,12 +138,12 @@ def fit_weights(
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
     best = min(mean, key=lambda choice: mean[choice])
 
-    obeying = min(((a, WISHES[-1]) for a in LEXICAL), key=lambda choice: mean[choice])
+    strong = min(((a, OUTWEIGHS) for a in LEXICAL), key=lambda choice: mean[choice])
     without = mean[0.0, 0.0]
-    obeys = without - mean[obeying] >= KEPT * (without - mean[best])
+    obeys = without - mean[strong] >= KEPT * (without - mean[best])
     figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
     if obeys:
-        return Weights(obeying[0], obeying[1], obeying[1], interpreted=INTERPRETED), figures
+        return obeying(strong[0]), figures
     lexical, wish = (round(share * weight, 4) for weight in best)
     return Weights(lexical, wish, best[1], MEMORY), figures
 

@@ -9,10 +9,9 @@ import torch
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
-from fashioniq.data.wording import Weights
+from fashioniq.data.wording import INTERPRETED, Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.training.wording import (
-    INTERPRETED,
     LEXICAL,
     MEMORY,
     TRAINED,
