@@ -88,7 +88,7 @@ class Reader:
         assert unit.term is not None
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
-        named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
+        named = not unit.term.instead or any(self._names(unit, label) for label in unit.term.labels)
         return Wish(unit.term.labels, said, place, unit.term.family, item.denied, interpreted=not named)
 
     def _beyond(self, item: ScopedUnit) -> frozenset[str]:

@@ -125,6 +125,8 @@ class Terms:
                 self._add_line(
                     family, meant, [term for term in terms if self.stemmed(keys_of(term)) not in stemmed]
                 )
+        for meant, _ in self._rules.synonyms.get(COLOR, ()):  # fuchsia is nearer to violet than to pink
+            self._add_line(COLOR, meant, meant[1:])
 
     def stemmed(self, words: Iterable[str]) -> str:
         """Stems of words, as they are looked up."""

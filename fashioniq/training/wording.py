@@ -37,9 +37,6 @@ HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
-INTERPRETED = (
-    0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
-)
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
 TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which already follow the labels

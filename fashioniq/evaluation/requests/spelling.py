@@ -43,7 +43,7 @@ def other_words(maker: Maker) -> RequestCase | None:
     parts = {part for label in maker.shelf.group_of for part in (label, *label.split())}
     word = maker.rng.choice(maker.wording.other_words)
     means = tuple(label for label in word.means if label in maker.shelf.group_of)
-    if not means or word.text in parts:
+    if not means or maker.wording.bare(word.text) in parts:
         return None
     truth = RequestTruth(wanted=(means,))
     if len(maker.shelf.obeying(truth)) > MOST * len(maker.shelf.ids):

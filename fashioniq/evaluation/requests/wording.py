@@ -87,7 +87,7 @@ class RequestPhrasings:
         elif group.family == "garment":
             phrase = group.item.format(word)
             slots = {
-                "bare": self._bare(phrase),
+                "bare": self.bare(phrase),
                 "what": phrase,
                 "clause": f"{group.lead} {phrase}",
                 "thing": phrase,
@@ -150,7 +150,8 @@ class RequestPhrasings:
     def _declines(self) -> bool:
         return "nouns" in self._given
 
-    def _bare(self, phrase: str) -> str:
+    def bare(self, phrase: str) -> str:
+        """Phrase without its indefinite article."""
         return self._article.sub("", phrase)
 
     def _is(self, phrase: str, garment: str | None) -> dict[str, str]:
@@ -174,7 +175,7 @@ class RequestPhrasings:
         return slots | ({"attr": phrase + endings[gender]} if gender else {})
 
     def _has(self, phrase: str) -> dict[str, str]:
-        have, bare = self.speech.have, self._bare(phrase)
+        have, bare = self.speech.have, self.bare(phrase)
         denied = have.sentence[1] + bare
         return {
             "bare": bare,
@@ -191,7 +192,7 @@ class RequestPhrasings:
     def _other(self, lead: str, phrase: str) -> dict[str, str]:
         be, said = self.speech.be, f"{lead} {phrase}"
         return {
-            "bare": self._bare(phrase),
+            "bare": self.bare(phrase),
             "with": said,
             "clause": f"{be.verb} {said}",
             "not": be.phrase[1] + said,
