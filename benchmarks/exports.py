@@ -23,11 +23,11 @@ from fashioniq.evaluation.run import run_dialogs
 from fashioniq.exports.onnx import INPUTS, compute, export_onnx, sessions
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn
+from fashioniq.loop.task import Batch
 from fashioniq.metrics.ranking import turn_table
+from fashioniq.runs.trained import load_retriever
+from fashioniq.runs.training_data import settings_of
 from fashioniq.systems import fashion_iq
-from fashioniq.systems.run_data import settings_of
-from fashioniq.systems.task import Batch
-from fashioniq.trained import load_retriever
 
 ENGINES = {"onnx": "", "onnx int8": ".int8"}
 MEASURES = ("P", "R@1", "R@10", "MRR")

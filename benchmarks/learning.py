@@ -30,21 +30,21 @@ from fashioniq.cli import main as fashioniq
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import TurnMetrics, metrics_of
 from fashioniq.files import write_json
-from fashioniq.learning.gate import replay
-from fashioniq.learning.rules import LiveSession, LiveStep
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.provenance import provenance, running
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.sample import garments_of
 from fashioniq.sample.dialect import in_dialect
-from fashioniq.serving.access import Access
-from fashioniq.serving.api import create_app
-from fashioniq.serving.inference import Inference
-from fashioniq.serving.models import Models
-from fashioniq.serving.served import Served
-from fashioniq.serving.service import Service
-from fashioniq.store import Store
+from fashioniq.service.access import Access
+from fashioniq.service.api import create_app
+from fashioniq.service.inference import Inference
+from fashioniq.service.learning.gate import replay
+from fashioniq.service.learning.rules import LiveSession, LiveStep
+from fashioniq.service.models import Models
+from fashioniq.service.served_model import Served
+from fashioniq.service.service import Service
+from fashioniq.service.store import Store
 from fashioniq.users.grammar import GarmentSpeaker
 
 TURNS = 5

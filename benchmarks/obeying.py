@@ -41,11 +41,11 @@ from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.serving.inference import Inference
-from fashioniq.serving.schemas import SearchBody
-from fashioniq.serving.served import Served
-from fashioniq.serving.service import Service
-from fashioniq.store import Store
+from fashioniq.service.inference import Inference
+from fashioniq.service.schemas import SearchBody
+from fashioniq.service.served_model import Served
+from fashioniq.service.service import Service
+from fashioniq.service.store import Store
 
 LATEST = Path(__file__).parent / "obeying.json"
 WIDTH, INNER, CENTERS, FEATURES = 64, 16, 1000, 8

@@ -124,7 +124,7 @@ def make_data(folder: Path, count: int) -> None:
     from fashioniq.models.configs import RetrieverConfig
     from fashioniq.models.retriever import DialogRetriever
     from fashioniq.runs import CatalogOrigin, RetrieverRun, StoreIdentity
-    from fashioniq.weights import save_model
+    from fashioniq.runs.weights import save_model
 
     random = np.random.default_rng(0)
     catalog, store, run = folder / "catalog", folder / "store", folder / "run"

@@ -26,7 +26,7 @@ def prepare(folder: Path, count: int) -> None:
     """Write vectors, features and a database with a price for each product, if they are missing."""
     if (folder / "ready").exists():
         return
-    from fashioniq.store import ProductRow, Store
+    from fashioniq.service.store import ProductRow, Store
 
     folder.mkdir(parents=True, exist_ok=True)
     draw = np.random.default_rng(SEED)
@@ -68,7 +68,7 @@ def system_of(folder: Path, index: str | None) -> Any:
     from fashioniq.loop.rollout import System
     from fashioniq.models.configs import RetrieverConfig
     from fashioniq.models.retriever import DialogRetriever
-    from fashioniq.systems.galleries import with_search
+    from fashioniq.runs.galleries import with_search
 
     vectors_ND = open_array(folder / "vectors.npy", mode="c")
 

@@ -73,8 +73,8 @@ def random_uploads() -> Any:
     from fashioniq.models.attributes import AttributePredictor
     from fashioniq.models.encoder import create_encoder
     from fashioniq.runs import PredictorRun
-    from fashioniq.serving.uploads import Uploads
-    from fashioniq.weights import save_model
+    from fashioniq.runs.weights import save_model
+    from fashioniq.service.uploads import Uploads
 
     facts = {"encoder": "efficientnet-b7", "image_size": 224, "attribute_words": WORDS[:200]}
     model = AttributePredictor(create_encoder(facts["encoder"]), 2560, 200)
@@ -90,13 +90,13 @@ def serve(setting: Setting, ready: Any) -> None:
     import torch
     import uvicorn
 
-    from fashioniq.serving.access import Access
-    from fashioniq.serving.api import create_app
-    from fashioniq.serving.inference import Inference
-    from fashioniq.serving.models import Models
-    from fashioniq.serving.served import Served
-    from fashioniq.serving.service import Service
-    from fashioniq.store import Store
+    from fashioniq.service.access import Access
+    from fashioniq.service.api import create_app
+    from fashioniq.service.inference import Inference
+    from fashioniq.service.models import Models
+    from fashioniq.service.served_model import Served
+    from fashioniq.service.service import Service
+    from fashioniq.service.store import Store
 
     torch.set_num_threads(1)
     uploads = random_uploads() if setting.pictures else None
@@ -124,7 +124,7 @@ def serve(setting: Setting, ready: Any) -> None:
     models.settle()
     app = create_app(Service(store, models, inference, spool=setting.spool), Access(store, local=True))
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in commands/serve.py
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in cli/commands/serve.py
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     ready.send(listening.getsockname()[1])
     uvicorn.Server(
@@ -138,7 +138,7 @@ class Server:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         context = multiprocessing.get_context("forkserver")  # torch is loaded once
-        context.set_forkserver_preload(["fashioniq.serving.api", "fashioniq.serving.served", "uvicorn"])
+        context.set_forkserver_preload(["fashioniq.service.api", "fashioniq.service.served_model", "uvicorn"])
         mine, its = context.Pipe(False)
         began = time.perf_counter()
         self.process = context.Process(target=serve, args=(setting, its), daemon=True)

@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
     if name in _functions():
-        from fashioniq.commands import function_of
+        from fashioniq.cli.commands import function_of
 
         return function_of(name.replace("_", "-"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, text
 
-from fashioniq.store import Store
+from fashioniq.service.store import Store
 from tests.waiting import LIMIT, attempts
 
 # if pytest is killed, or hangs for 12 hours; SIGQUIT: immediate shutdown

@@ -24,17 +24,17 @@ from sqlalchemy import event, insert
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
-from fashioniq.commands import forget as forget_command
-from fashioniq.commands import learn as learn_command
+from fashioniq.cli.commands import forget as forget_command
+from fashioniq.cli.commands import learn as learn_command
 from fashioniq.config import Forget, Learn
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json, write_json
-from fashioniq.learning import run as learning
-from fashioniq.learning.export import read_sessions
-from fashioniq.learning.forget import carry_out
-from fashioniq.learning.rules import Shop
-from fashioniq.learning.verdict import MeasureComparison, Verdict
-from fashioniq.store import EventRow, SessionRow, Store, TurnRow, engine, tables
+from fashioniq.service.learning import run as learning
+from fashioniq.service.learning.export import read_sessions
+from fashioniq.service.learning.forget import carry_out
+from fashioniq.service.learning.rules import Shop
+from fashioniq.service.learning.verdict import MeasureComparison, Verdict
+from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, engine, tables
 from tests.waiting import LIMIT
 
 BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -68,11 +68,11 @@ def _text(kind: Any, imports: set[str]) -> str:
 def _result(command: str) -> tuple[str, set[str]]:
     """Type that `run` of a command returns, and the imports that it needs."""
     module = command.replace("-", "_")
-    tree = ast.parse((PACKAGE / "commands" / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PACKAGE / "cli" / "commands" / f"{module}.py").read_text(encoding="utf-8"))
     run = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run")
     assert run.returns is not None
     names = {node.id for node in ast.walk(run.returns) if isinstance(node, ast.Name)}
-    imports = {f"from fashioniq.commands.{module} import {node.name}" for node in tree.body
+    imports = {f"from fashioniq.cli.commands.{module} import {node.name}" for node in tree.body
                if isinstance(node, ast.ClassDef) and node.name in names}  # fmt: skip
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fashioniq"):

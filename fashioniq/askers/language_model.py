@@ -1,11 +1,10 @@
 """Askers that generate questions with a language model."""
 
 import re
-from collections.abc import Sequence
-from typing import Protocol
 
 from fashioniq.data.dialogues import split_round
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
+from fashioniq.llm.completer import Completer
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk
 
@@ -38,12 +37,6 @@ _ALL_AT_ONCE = """\
 Someone thinks of a picture. Its caption is: {caption}
 Write {count} short questions about what the caption leaves open, to tell it from pictures of the same kind. One question a line:
 1."""
-
-
-class Completer(Protocol):
-    """A language model, local or at an endpoint."""
-
-    def complete(self, prompts: Sequence[str], tokens: int) -> list[str]: ...
 
 
 class FewShot:

@@ -21,9 +21,10 @@ from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
+from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table, rounded
-from fashioniq.trained import load_judge, load_simulator, pick_device
+from fashioniq.runs.trained import load_judge, load_simulator
 
 BEAMS = 5  # as in the papers
 CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"

@@ -29,12 +29,12 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.measures import hits, measure
 from fashioniq.metrics.ranking import ranks_of_scores
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
+from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.systems.chatsearch import Found, VectorSearch, searches
-from fashioniq.trained import pick_device
 
 RECALLS = (1, 5, 10)
 MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")

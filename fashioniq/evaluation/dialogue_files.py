@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from rich.progress import track
 
+from fashioniq.askers.by_name import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
@@ -18,20 +19,12 @@ from fashioniq.data.catalog import Catalog, picture_paths
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
+from fashioniq.generators.described_products import describer_of
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.systems.generation import describer_of
-from fashioniq.systems.questions import (
-    ENDPOINT,
-    asker_of,
-    endpoint,
-    nothing_searched,
-    searched_by_text,
-    topics,
-)
-from fashioniq.trained import pick_device
+from fashioniq.models.device import pick_device
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import LabelUser
 from fashioniq.users.person import Person

@@ -13,13 +13,13 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.evaluation.sessions import SUMMARY, print_sessions, session_metrics, write_session_report
 from fashioniq.files import write_text
+from fashioniq.loop.task import Task
 from fashioniq.metrics.chat import MEASURES, round_table
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.cautions import cautions
 from fashioniq.report.chat import COSTS_TITLE, write_chat_page
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, csv_table, label, print_table, rounded, success_line
-from fashioniq.systems.task import Task
 
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")
 Evaluated = Sequence[tuple[Any, list[LoggedDialog]]]  # metrics and dialogs of each task

@@ -33,10 +33,10 @@ from fashioniq.files import (
 )
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
+from fashioniq.loop.task import Task
 from fashioniq.metrics.chat import early_stop
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.provenance import provenance
-from fashioniq.systems.task import Task
 
 TOP = 10  # items of the last ranking in dialogs.jsonl, and of the rankings that can be stable
 

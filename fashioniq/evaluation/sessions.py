@@ -13,11 +13,11 @@ from torch import Tensor
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.evaluations import LoggedDialog, Measures, SessionMetrics, metrics_of
 from fashioniq.files import write_json, write_text
+from fashioniq.loop.task import Task
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import csv_table, label, print_table, rounded
-from fashioniq.systems.task import Task
 
 MEASURES = ("P", "R@1", "R@5", "R@8", "R@10", "R@50", "MRR")
 SUMMARY = "sessions.json"  # the pooled measures, beside the folders of the tasks

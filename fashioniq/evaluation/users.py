@@ -28,9 +28,9 @@ from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run, verify_run
+from fashioniq.runs.evaluation_inputs import users_of_training
 from fashioniq.systems import builder
-from fashioniq.systems.describing import users_of_catalog
-from fashioniq.systems.parts import users_of_training
+from fashioniq.users.by_name import users_of_catalog
 
 SUMMARY = "users.json"
 COLUMNS = {

@@ -13,7 +13,7 @@ from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
 from fashioniq.exports.folder import check_folder
 from fashioniq.files import atomic_write, discard, write_json, write_text
 from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, verify_run, weights_file
-from fashioniq.weights import load_wording
+from fashioniq.runs.weights import load_wording
 
 CARD = Path(__file__).parent / "card.md"  # template
 LIBRARY = "fashioniq"

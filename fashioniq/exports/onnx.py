@@ -19,7 +19,7 @@ from fashioniq.files import UserError, atomic_write, checksum, discard, why, wri
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun
-from fashioniq.trained import load_retriever
+from fashioniq.runs.trained import load_retriever
 
 BATCHES, TURNS = (1, 3, 8), (1, 2, 5, 7)  # an export can freeze a dynamic size silently: each is tried
 TOLERANCE = 1e-4

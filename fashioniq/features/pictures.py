@@ -19,8 +19,6 @@ from PIL import Image
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
-from fashioniq import encoders
-from fashioniq.categories import canonical
 from fashioniq.config import ExtractFeatures
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.attributes import TOP, label_vocabulary, top_labels
@@ -30,13 +28,11 @@ from fashioniq.data.items import as_float32
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.metadata import Metadata, words_fingerprint
 from fashioniq.encoders.protocol import Encoder, encodes_pictures
-from fashioniq.encoders.timm import Encoding, TimmEncoder
+from fashioniq.encoders.timm import TimmEncoder
 from fashioniq.encoders.transformers import ImageText
 from fashioniq.features.store import Contents
 from fashioniq.features.writer import Advance, Extract, StorePart
 from fashioniq.files import UserError, checksum, read_json, why
-from fashioniq.models.encoder import encoder_size, has_bfloat16
-from fashioniq.trained import load_predictor, pick_device
 
 # Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3
@@ -88,29 +84,6 @@ def words_of_labels(products: Products) -> list[str]:
     return label_vocabulary(products.labels, products.ids("train"), LABELLED_OFTEN)
 
 
-def of_settings(
-    settings: ExtractFeatures, products: Products, words: list[str] | None
-) -> tuple[Contents, "Extract | PictureSource"]:
-    """Vectors of an encoder, or of a run of train-attributes.
-
-    Attributes come from --predictor, or from labels in `words` (default: words of train). Raises UserError if the
-    encoder, its weights or the predictor cannot be loaded, or if pictures disappear during the extraction.
-    """
-    device = pick_device(settings.device)
-    bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and has_bfloat16(device))
-    if settings.predictor:
-        return _predicted(settings, products, settings.predictor, bfloat16)
-    encoder = encoders.load(
-        settings.encoder,
-        weights=settings.weights,
-        image_size=settings.image_size,
-        device=device,
-        bfloat16=bfloat16,
-        catalog=products if isinstance(products, Catalog) else None,
-    )
-    return of_encoder(encoder, products, settings, words, bfloat16)
-
-
 def of_encoder(
     encoder: Encoder,
     products: Products,
@@ -121,7 +94,7 @@ def of_encoder(
     """Vectors of the pictures; of an encoder without a picture half, those of titles and labels, or of captions."""
     words = words_of_labels(products) if words is None else words
     origin = "labels" if isinstance(products, Catalog) else "none"
-    facts, attributes_of = _contents(encoder.identity, words, origin), _labels(products, words)
+    facts, attributes_of = contents_of(encoder.identity, words, origin), _labels(products, words)
     if not encodes_pictures(encoder):
         if settings.patches:
             raise UserError(
@@ -137,27 +110,6 @@ def of_encoder(
         facts.patches = vectors.count or UNSET
     return facts, PictureSource(
         products, read, settings.workers, encode, settings.batch_size, attributes_of=attributes_of
-    )
-
-
-def _predicted(
-    settings: ExtractFeatures, products: Products, run: Path, bfloat16: bool
-) -> tuple[Contents, "PictureSource"]:
-    model, known = load_predictor(run)
-    if known.category not in ("all", canonical(products.category)):
-        raise UserError(f"{run} predicts attributes of {known.category}, not of {products.category}")
-    identity = Identity(
-        encoder=known.encoder,
-        weights=checksum(run / "weights.safetensors"),
-        image_size=known.image_size,
-        dimensions=encoder_size(model.encoder),
-    )
-    facts = _contents(identity, known.attribute_words, "predicted")
-    facts.precision = "bfloat16" if bfloat16 else "float32"
-    encode = Encoding(model, model.encoder, pick_device(settings.device), bfloat16)
-    read = partial(load_square, size=known.image_size)
-    return facts, PictureSource(
-        products, read, settings.workers, encode, settings.batch_size, attributes_of=None
     )
 
 
@@ -265,7 +217,7 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
     identity = Identity(
         encoder=f"vectors of {vectors.name}", weights=weights, image_size=None, dimensions=vectors_ND.shape[1]
     )
-    facts = _contents(identity, words, "labels")
+    facts = contents_of(identity, words, "labels")
     zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}
     if len(zero) == len(ids):
         raise UserError(f"all vectors in {vectors} are zero; write the file again")
@@ -352,7 +304,7 @@ class PictureSource:
         return str(square)
 
 
-def _contents(identity: Identity, words: list[str], attributes: str) -> Contents:
+def contents_of(identity: Identity, words: list[str], attributes: str) -> Contents:
     return Contents(**msgspec.structs.asdict(identity), attribute_words=words, attributes=attributes)
 
 

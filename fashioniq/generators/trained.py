@@ -15,7 +15,7 @@ from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.models.configs import DenoiserConfig
 from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
 from fashioniq.runs import GeneratorRun, read_run, verify_run, weights_file
-from fashioniq.weights import load_weights
+from fashioniq.runs.weights import load_weights
 
 BATCH = 32  # pictures that are generated together
 STEPS = 20  # of denoising

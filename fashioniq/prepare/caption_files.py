@@ -15,7 +15,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.words import tokenize
 from fashioniq.files import BRIEF, UserError, locked, one_line, read_json, write_json
-from fashioniq.prepare.choosing import Comparison
+from fashioniq.prepare.pairs_to_caption import Comparison
 
 LONGEST_CAPTION = 300  # characters
 LONGEST_NAME = 40  # characters of a person's name

@@ -21,7 +21,7 @@ from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.files import UserError
 from fashioniq.prepare.caption_files import CaptionError, checked_name
 from fashioniq.prepare.captioning import Desk
-from fashioniq.prepare.choosing import Comparison
+from fashioniq.prepare.pairs_to_caption import Comparison
 
 HOST = "127.0.0.1"
 LONGEST_BODY = 16_384  # bytes; the longest caption has 300 characters

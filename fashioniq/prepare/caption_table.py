@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.files import UserError, read_text, write_text
 from fashioniq.prepare.caption_files import CaptionError, CaptionFiles, Written, checked_caption, checked_name
-from fashioniq.prepare.choosing import Comparison
+from fashioniq.prepare.pairs_to_caption import Comparison
 
 COLUMNS = (
     "split",

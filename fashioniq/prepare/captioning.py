@@ -22,7 +22,7 @@ from fashioniq.prepare.caption_files import (
     checked_caption,
     checked_name,
 )
-from fashioniq.prepare.choosing import Comparison, Vectors, choose
+from fashioniq.prepare.pairs_to_caption import Comparison, Vectors, choose
 
 LEASE = 600.0  # seconds for which a pair is reserved for the person who sees it
 

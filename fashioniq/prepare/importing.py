@@ -23,12 +23,12 @@ from fashioniq.data.languages import ENGLISH, language
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
+from fashioniq.prepare.atomic_folder import move_in, staged
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
-from fashioniq.prepare.listings import Listing, listings_of_pictures, listings_of_table, select_rows
-from fashioniq.prepare.picking import PictureFolder, first_readable
+from fashioniq.prepare.picture_files import PictureFolder, first_readable
+from fashioniq.prepare.retailer_products import Listing, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
-from fashioniq.prepare.staging import move_in, staged
 from fashioniq.prepare.write_category import divide, write_category
 
 MADE_BY = "fashioniq import-catalog"

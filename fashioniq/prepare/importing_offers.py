@@ -12,9 +12,9 @@ from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
-from fashioniq.prepare.listings import select_rows
+from fashioniq.prepare.atomic_folder import staged
+from fashioniq.prepare.retailer_products import select_rows
 from fashioniq.prepare.source import ImportSource
-from fashioniq.prepare.staging import staged
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fashioniq.data.languages import Language
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.captions import LabeledProduct, captioned_pairs, number_of
-from fashioniq.prepare.listings import Listing
+from fashioniq.prepare.retailer_products import Listing
 
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
 

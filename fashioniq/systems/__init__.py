@@ -15,11 +15,11 @@ from fashioniq.categories import file_name
 from fashioniq.config import SYSTEMS
 from fashioniq.files import UserError, read_json, why
 from fashioniq.loop.rollout import System
+from fashioniq.loop.task import Task
 from fashioniq.runs import kind_of
+from fashioniq.runs.galleries import with_search
+from fashioniq.runs.training_data import Selection, version_of
 from fashioniq.systems import chatir, chatsearcher, fashion_iq, zero_shot
-from fashioniq.systems.galleries import with_search
-from fashioniq.systems.run_data import Selection, version_of
-from fashioniq.systems.task import Task
 
 FACTORIES = {  # keys: the kind in model.json
     "retriever": fashion_iq.load,

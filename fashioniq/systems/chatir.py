@@ -33,19 +33,15 @@ from fashioniq.files import UserError, checksum
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Retriever
 from fashioniq.loop.rollout import System
+from fashioniq.loop.task import Batch, Task
 from fashioniq.metrics.chat import repetition
+from fashioniq.models.device import pick_device
 from fashioniq.models.text import RecordedQueries, TextRetriever
 from fashioniq.runs import DialogEncoderRun, read_run
-from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
-from fashioniq.systems.search_space import (
-    SearchSpace,
-    read_unit_vectors,
-    search_space,
-    search_space_of_vectors,
-)
-from fashioniq.systems.task import Batch, Task
-from fashioniq.trained import load_dialog_encoder, pick_device
+from fashioniq.runs.galleries import gallery_of
+from fashioniq.runs.search_space import SearchSpace, read_unit_vectors, search_space, search_space_of_vectors
+from fashioniq.runs.trained import load_dialog_encoder
+from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of
 from fashioniq.users.recorded import RecordedReplies
 
 RetrieverOf = Callable[[Sequence[int]], Retriever]  # numbers of dialogs in the file → their retriever

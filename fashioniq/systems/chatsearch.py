@@ -29,8 +29,8 @@ from fashioniq.models.chat_tokens import ChatTokens
 from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.models.text import TextEncoder
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.systems.sessions import CAPTIONS
-from fashioniq.trained import load_chatsearcher, load_dialog_encoder, load_retriever
+from fashioniq.runs.trained import load_chatsearcher, load_dialog_encoder, load_retriever
+from fashioniq.systems.recorded_sessions import CAPTIONS
 from fashioniq.users.recorded import RecordedReplies
 
 _PENALTIES = tuple(10.0**power for power in range(-4, 3))  # of ridge regression, for vectors of length 1

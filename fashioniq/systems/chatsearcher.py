@@ -20,10 +20,11 @@ from fashioniq.loop.messages import Turn as Exchange
 from fashioniq.loop.rollout import System
 from fashioniq.models.chat_tokens import ChatTokens, Words
 from fashioniq.models.chatsearcher import ChatSearcher
+from fashioniq.models.device import pick_device
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import Selection, first_path, settings_of
-from fashioniq.trained import load_chatsearcher, pick_device
+from fashioniq.runs.galleries import gallery_of
+from fashioniq.runs.trained import load_chatsearcher
+from fashioniq.runs.training_data import Selection, first_path, settings_of
 
 ANSWER = 40  # most tokens of an answer
 

@@ -5,13 +5,10 @@ from typing import Any
 
 from fashioniq.config import EvalDAR
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.descriptions import Describer
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.generators.folder import Folder, seed_of
-from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Retriever
-from fashioniq.systems import chatir
-from fashioniq.systems.generation import (
+from fashioniq.generators.described_products import (
     describer_of,
     facts_of_pictures,
     features_of_pictures,
@@ -19,11 +16,14 @@ from fashioniq.systems.generation import (
     illustrating,
     picture_encoder,
 )
-from fashioniq.systems.illustrated import Costs, Illustrated
-from fashioniq.systems.rewriting import rewriter
-from fashioniq.systems.search_space import SearchSpace
-from fashioniq.systems.task import Task
-from fashioniq.users.correcting import Describer
+from fashioniq.generators.folder import Folder, seed_of
+from fashioniq.generators.illustrated import Costs, Illustrated
+from fashioniq.llm.rewriting import rewriter
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Retriever
+from fashioniq.loop.task import Task
+from fashioniq.runs.search_space import SearchSpace
+from fashioniq.systems import chatir
 
 
 def build(options: EvalDAR) -> list[Task]:

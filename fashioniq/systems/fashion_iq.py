@@ -22,15 +22,16 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout
+from fashioniq.loop.task import Batch, Task
+from fashioniq.models.device import pick_device
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.systems.describing import describing_user
-from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.parts import EvaluationInputs, facts_of, parts_of
-from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of
-from fashioniq.systems.sessions import check_sessions, session_tasks
-from fashioniq.systems.task import Batch, Task
-from fashioniq.systems.wording import with_words_of
-from fashioniq.trained import load_retriever, load_simulator, pick_device
+from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of, parts_of
+from fashioniq.runs.galleries import gallery_of
+from fashioniq.runs.trained import load_retriever, load_simulator
+from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of
+from fashioniq.runs.wording import with_words_of
+from fashioniq.systems.recorded_sessions import check_sessions, session_tasks
+from fashioniq.users.by_name import describing_user
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import RecordedReplies
 
@@ -150,12 +151,14 @@ def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
         raise UserError(
             f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
         )
-    user, of_user, max_words = (
-        describing_user(options.only_user, parts, options.seed)
-        if options.only_user in ("differences", "grammar")
-        else _captioner(options, parts)
-    )
-    items = parts.items
+    items, max_words = parts.items, parts.retriever.max_words
+    if options.only_user in ("differences", "grammar"):
+        user: User
+        user, of_user = describing_user(
+            options.only_user, parts.catalog, items.ids, parts.vocabulary, max_words, options.seed
+        )
+    else:
+        user, of_user, max_words = _captioner(options, parts)
     if options.word_noise:
         chance_TNL = chances(options.seed, options.turns, len(items), max_words, parts.device)
         user = NoisyUser(user, options.word_noise, parts.vocabulary, chance_TNL)

@@ -6,23 +6,24 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from fashioniq.config import EvalFashionIQDAR
+from fashioniq.data.descriptions import Describer, Words
 from fashioniq.data.languages import language
 from fashioniq.data.statements import stated_attributes
-from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Turn
-from fashioniq.systems import fashion_iq
-from fashioniq.systems.generation import (
+from fashioniq.generators.described_products import (
     describer_of,
     facts_of_pictures,
     features_of_pictures,
     generator_of,
     illustrating,
 )
-from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.parts import EvaluationInputs
-from fashioniq.systems.rewriting import prompts
-from fashioniq.systems.task import Task
-from fashioniq.users.correcting import Describer, Words, refine
+from fashioniq.generators.illustrated import Illustrated
+from fashioniq.llm.rewriting import prompts
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Turn
+from fashioniq.loop.task import Task
+from fashioniq.runs.evaluation_inputs import EvaluationInputs
+from fashioniq.systems import fashion_iq
+from fashioniq.users.correcting import refine
 
 BUT = ", but "  # between the description of the product shown and the feedback
 

@@ -16,13 +16,7 @@ from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import each, last_round
-from fashioniq.llm.endpoint import Endpoint
-from fashioniq.llm.local import VisionLanguageModel
-from fashioniq.loop.messages import Asker, Message, Retriever, User
-from fashioniq.loop.rollout import System
-from fashioniq.models.text import TextRetriever
-from fashioniq.systems import chatir
-from fashioniq.systems.generation import (
+from fashioniq.generators.described_products import (
     WEIGHTS,
     World,
     facts_of_pictures,
@@ -32,11 +26,17 @@ from fashioniq.systems.generation import (
     illustrating,
     picture_encoder,
 )
-from fashioniq.systems.illustrated import Costs, Illustrated
-from fashioniq.systems.rewriting import prompts
-from fashioniq.systems.run_data import Selection
-from fashioniq.systems.task import Batch, Task
-from fashioniq.trained import pick_device
+from fashioniq.generators.illustrated import Costs, Illustrated
+from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import VisionLanguageModel
+from fashioniq.llm.rewriting import prompts
+from fashioniq.loop.messages import Asker, Message, Retriever, User
+from fashioniq.loop.rollout import System
+from fashioniq.loop.task import Batch, Task
+from fashioniq.models.device import pick_device
+from fashioniq.models.text import TextRetriever
+from fashioniq.runs.training_data import Selection
+from fashioniq.systems import chatir
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import DescribingPictures, Seeing
 from fashioniq.users.person import DescribingPerson

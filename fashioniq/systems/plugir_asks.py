@@ -11,12 +11,12 @@ from fashioniq.askers.plugir import AboutCandidates
 from fashioniq.config import EvalPlugIR
 from fashioniq.data.dialogues import each
 from fashioniq.files import UserError
+from fashioniq.generators.described_products import World
+from fashioniq.llm.rewriting import rewriter
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
+from fashioniq.loop.task import Batch, Task
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.generation import World
-from fashioniq.systems.rewriting import rewriter
-from fashioniq.systems.task import Batch, Task
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import LabelUser
 from fashioniq.users.recorded import WithCaption

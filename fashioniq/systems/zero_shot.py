@@ -27,13 +27,13 @@ from fashioniq.features.stores import check_encoder, is_complete, store_of_encod
 from fashioniq.files import UserError, atomic_write, locked
 from fashioniq.loop.messages import Turn
 from fashioniq.loop.rollout import System
+from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
-from fashioniq.systems.galleries import gallery_of
-from fashioniq.systems.run_data import Selection, settings_of
-from fashioniq.systems.wording import with_words_of
-from fashioniq.trained import pick_device
-from fashioniq.weights import load_weights, save_model, save_wording
+from fashioniq.runs.galleries import gallery_of
+from fashioniq.runs.training_data import Selection, settings_of
+from fashioniq.runs.weights import load_weights, save_model, save_wording
+from fashioniq.runs.wording import with_words_of
 
 SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
 DECAY = 0.5  # weight of the query of the turn before

@@ -20,10 +20,10 @@ from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.runs import PredictorRun, read_run
+from fashioniq.runs.weights import load_weights
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of
-from fashioniq.weights import load_weights
 
 
 class TrainedStage(NamedTuple):

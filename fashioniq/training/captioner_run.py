@@ -18,7 +18,8 @@ from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.configs import SMALL
 from fashioniq.runs import described
-from fashioniq.trained import CAPTIONERS, JUDGE, LISTENER, create
+from fashioniq.runs.trained import CAPTIONERS, JUDGE, LISTENER, create
+from fashioniq.runs.weights import save_model
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
@@ -26,7 +27,6 @@ from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import linear_facts
 from fashioniq.training.verdict import advice, of_captioner
 from fashioniq.users.pragmatic import Listener
-from fashioniq.weights import save_model
 
 
 @alone

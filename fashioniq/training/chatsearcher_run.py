@@ -15,7 +15,7 @@ from fashioniq.features.frozen import FrozenFeatures, check_same_features, froze
 from fashioniq.files import UserError, checksum
 from fashioniq.models.chat_tokens import ROLES, ChatTokens, Tokenized
 from fashioniq.runs import ChatSearcherRun, read_run
-from fashioniq.trained import load_chatsearcher, new_chatsearcher
+from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
 from fashioniq.training.chatsearcher import ChatSearcherTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of

@@ -16,7 +16,7 @@ from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.features.stores import check_encoder
 from fashioniq.files import UserError, checksum
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
-from fashioniq.trained import trainable
+from fashioniq.runs.trained import trainable
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import begin_run, fit, loaders
 from fashioniq.training.folder import alone, folder_of

@@ -51,9 +51,9 @@ from fashioniq.runs import (
     read_run,
     write_run,
 )
+from fashioniq.runs.weights import load_weights, save_model
 from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
-from fashioniq.weights import load_weights, save_model
 
 LOADED = 600  # seconds for a batch from the worker processes, which read pictures from a slow disk
 # options that may differ when a run is resumed

@@ -14,7 +14,7 @@ from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated
 from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
 from fashioniq.models.encoder import encoder_mean_std, normalise
-from fashioniq.trained import load_predictor
+from fashioniq.runs.trained import load_predictor
 
 _BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
 

@@ -15,10 +15,10 @@ from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
 from fashioniq.runs import described
+from fashioniq.runs.weights import save_model
 from fashioniq.training.fitting import write_config
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.wording import fit_wording
-from fashioniq.weights import save_model
 
 
 def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:

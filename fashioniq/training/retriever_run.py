@@ -25,7 +25,7 @@ from fashioniq.loop.messages import Asker
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.trained import RETRIEVERS, create, load_retriever
+from fashioniq.runs.trained import RETRIEVERS, create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear

@@ -20,7 +20,7 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.models.configs import DRAWN_IN_TRAINING
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.trained import load_simulator
+from fashioniq.runs.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
 from fashioniq.training.retriever import DialogSimulation, RecordedDialogs, RecordedTurns

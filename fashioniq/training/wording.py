@@ -21,6 +21,7 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.models.linear import LinearRetriever
+from fashioniq.runs.weights import save_wording
 from fashioniq.training.linear import (
     PENALTY,
     Fitting,
@@ -29,7 +30,6 @@ from fashioniq.training.linear import (
     new_linear,
 )
 from fashioniq.training.said import MOST, said_of, solve, with_said
-from fashioniq.weights import save_wording
 
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 1e-3, 1e-2)  # weight decay of the model of labels

@@ -24,7 +24,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import Wording
 from fashioniq.models.text import TextRetriever
-from fashioniq.store import ProductRow, Store
+from fashioniq.service.store import ProductRow, Store
 from tests.waiting import LIMIT
 
 pytest.importorskip("fastapi", reason="no FastAPI: pip install '.[serve]'")
@@ -71,12 +71,12 @@ def serve(folder, url, listening, categories):
     """Serve a catalog until the process is killed."""
     import uvicorn
 
-    from fashioniq.serving.access import Access
-    from fashioniq.serving.api import create_app
-    from fashioniq.serving.inference import Inference
-    from fashioniq.serving.models import Models
-    from fashioniq.serving.served import Served
-    from fashioniq.serving.service import Service
+    from fashioniq.service.access import Access
+    from fashioniq.service.api import create_app
+    from fashioniq.service.inference import Inference
+    from fashioniq.service.models import Models
+    from fashioniq.service.served_model import Served
+    from fashioniq.service.service import Service
 
     def load(run):
         about = {"asks": False, "max_words": 8, "max_turns": None, "requests": ["is red"], "metrics": {}}
@@ -369,7 +369,7 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
 
 
 def test_a_refusal_is_counted_down_and_then_sent_again(shop, visit, tmp_path, monkeypatch):
-    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.05)
+    monkeypatch.setattr("fashioniq.service.store.engine.WAIT", 0.05)
     page = visit(shop.open())
     say(page, "is red")
     again = page.get_by_role("button", name="Try again")

@@ -28,7 +28,7 @@ from fashioniq.models.configs import ComposerConfig, DialogEncoderConfig, Retrie
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.runs import RetrieverRun, described, read_run
-from fashioniq.weights import save_model
+from fashioniq.runs.weights import save_model
 from tests.waiting import LIMIT, ended
 
 

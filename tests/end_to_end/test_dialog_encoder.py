@@ -12,7 +12,7 @@ from fashioniq.cli import main
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, write_json
-from fashioniq.trained import load_dialog_encoder
+from fashioniq.runs.trained import load_dialog_encoder
 
 TINY = {
     "model.width": 16,

@@ -14,7 +14,7 @@ from fashioniq.exports.onnx import ExportDifference, compute, difference, sessio
 from fashioniq.files import checksum
 from fashioniq.loop.messages import Message
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.trained import load_retriever
+from fashioniq.runs.trained import load_retriever
 from tests.unit.models.test_whole_dialogs import ATTRIBUTES, FEATURES, WORDS, by_turn, dialogs, make
 
 SHAPES = [(batch, turns) for batch in (1, 3, 8) for turns in (1, 2, 5, 7)]

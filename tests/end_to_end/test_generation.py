@@ -16,9 +16,9 @@ from fashioniq.files import UserError
 from fashioniq.generators.drawn import Drawn
 from fashioniq.models.denoiser import Denoiser
 from fashioniq.runs import described
-from fashioniq.serving.served import Served
-from fashioniq.serving.uploads import Uploads
-from fashioniq.weights import save_model
+from fashioniq.runs.weights import save_model
+from fashioniq.service.served_model import Served
+from fashioniq.service.uploads import Uploads
 
 SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
          "epochs": 2, "learning_rate": 0.003, "device": "cpu"}  # fmt: skip

@@ -15,7 +15,7 @@ from PIL import Image
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from fashioniq.prepare import staging
+from fashioniq.prepare import atomic_folder
 from tests.waiting import LIMIT, ended
 
 COLOURS = ("red", "navy blue", "white", "green")
@@ -182,11 +182,11 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
 
     dresses = command(project, path, out, images=tmp_path / "img", category="dresses")
     with monkeypatch.context() as patch:
-        patch.setattr(staging.Path, "rename", counted(Path.rename))
-        patch.setattr(staging.Path, "replace", counted(Path.replace))
+        patch.setattr(atomic_folder.Path, "rename", counted(Path.rename))
+        patch.setattr(atomic_folder.Path, "replace", counted(Path.replace))
         killed = forked(main, dresses)
     assert ended(killed) == -signal.SIGKILL
-    with staging.staged(out):
+    with atomic_folder.staged(out):
         assert contents(out) == before
     assert (
         main(dresses) == 0
@@ -197,7 +197,7 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
 
 def test_two_imports_into_one_folder_at_a_time_are_refused(project, table, tmp_path, capsys):
     (tmp_path / "img").mkdir()
-    with staging.staged(tmp_path / "catalog"):
+    with atomic_folder.staged(tmp_path / "catalog"):
         assert main(command(project, table(str), tmp_path / "catalog", images=tmp_path / "img")) == 2
     assert "another process is writing to" in capsys.readouterr().err
 

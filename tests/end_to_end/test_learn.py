@@ -15,13 +15,13 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.wording import Weights
 from fashioniq.features.store import open_store
-from fashioniq.learning.export import read_sessions
-from fashioniq.learning.gate import replay
-from fashioniq.learning.growth import grow
-from fashioniq.learning.rules import LiveSession, LiveStep
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.sample.dialect import in_dialect
-from fashioniq.store import EventRow, SessionRow, Store, TurnRow, tables
+from fashioniq.service.learning.export import read_sessions
+from fashioniq.service.learning.gate import replay
+from fashioniq.service.learning.growth import grow
+from fashioniq.service.learning.rules import LiveSession, LiveStep
+from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load
 from fashioniq.training import wording
 from fashioniq.users.grammar import GarmentSpeaker

@@ -325,7 +325,7 @@ class Model:
 
 def test_a_language_model_writes_and_is_named_with_its_tokens(project, garments, tmp_path, monkeypatch):
     model = Model()
-    monkeypatch.setattr("fashioniq.systems.questions.endpoint", lambda settings, name: model)
+    monkeypatch.setattr("fashioniq.askers.by_name.endpoint", lambda settings, name: model)
     monkeypatch.setattr(conversing, "GATE", 1)
     project.run(
         "make-conversations", data=garments, out=tmp_path / "out", language_model="endpoint:small",

@@ -12,6 +12,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fashioniq import config
+from fashioniq.askers import by_name
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import read_dialogues, split_round
@@ -21,9 +22,8 @@ from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.runs import described
-from fashioniq.systems import questions
-from fashioniq.systems.search_space import SearchSpace
-from fashioniq.weights import save_model
+from fashioniq.runs.search_space import SearchSpace
+from fashioniq.runs.weights import save_model
 
 
 class Counts:
@@ -53,7 +53,7 @@ def counting(monkeypatch, sample):
         labelled = [" ".join(word for words in catalog.labels[name] for word in words) for name in ids]
         return SearchSpace(list(ids), encoder.texts(labelled), encoder, {})
 
-    monkeypatch.setattr(questions, "search_space", searched)
+    monkeypatch.setattr(by_name, "search_space", searched)
     return {"encoder": "counts", "candidates": 8}
 
 
@@ -164,7 +164,7 @@ def test_the_probabilities_of_a_predictor_say_what_candidates_would_answer(sampl
 
     def answers(weights):
         (store / "store.json").write_text(json.dumps(facts | {"weights": weights}))
-        return questions.answers_of(settings, catalog, questions.topics(catalog), ids)
+        return by_name.answers_of(settings, catalog, by_name.topics(catalog), ids)
 
     color, belt, zipper = answers(checksum(run / "weights.safetensors"))
     assert (
@@ -208,15 +208,15 @@ class Words:
 
     def answer(self, pictures, questions):
         assert all(isinstance(picture, Image.Image) for picture in pictures)
-        return ["red?"] * len(questions)
+        return ["red?"] * len(by_name)
 
 
 @pytest.mark.parametrize(
     ("language", "visual", "answer"), [("gpt2", "blip2", "red"), ("endpoint:a", "endpoint:b", "unknown")]
 )
 def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys, language, visual, answer):
-    monkeypatch.setattr(questions, "LocalLanguageModel", Words)
-    monkeypatch.setattr(questions, "Endpoint", Words)
+    monkeypatch.setattr(by_name, "LocalLanguageModel", Words)
+    monkeypatch.setattr(by_name, "Endpoint", Words)
     monkeypatch.setattr(make_dialogues, "VisualQuestionAnswerer", Words)
     code, out = make(
         questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2

@@ -9,7 +9,7 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.evaluation.users import TRAINING_ONLY, headline, read_users
 from fashioniq.features.store import FeatureStore
-from fashioniq.trained import load_simulator
+from fashioniq.runs.trained import load_simulator
 
 
 def session(*items):

@@ -139,7 +139,7 @@ def begun(server, request):
 
 
 def test_the_service_ends_while_clients_send_slowly(serve, monkeypatch, attribute_runs):
-    monkeypatch.setattr("fashioniq.serving.server.LAST", 0.5)  # of the server, too, which is forked
+    monkeypatch.setattr("fashioniq.service.server.LAST", 0.5)  # of the server, too, which is forked
     server = serve("--predictor", str(attribute_runs[1]), "--log")
     made, token = session(server)
     sent = [begun(server, request) for request in (UPLOAD + LENGTH, FORM + LENGTH, UPLOAD, "")]
@@ -266,7 +266,7 @@ def test_killed_under_load_no_acknowledged_turn_is_lost_or_doubled(serve, tmp_pa
 def test_killed_while_the_database_is_locked_no_accepted_event_is_lost(
     serve, tmp_path, wait_until, monkeypatch
 ):
-    monkeypatch.setattr("fashioniq.store.engine.WAIT", 0.1)  # of the servers, too, which are forked
+    monkeypatch.setattr("fashioniq.service.store.engine.WAIT", 0.1)  # of the servers, too, which are forked
     path, servers = tmp_path / "log/service.db", [serve(), serve()]
     made, _ = session(servers[0])
 

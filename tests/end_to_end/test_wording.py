@@ -9,8 +9,8 @@ import torch
 import fashioniq
 from fashioniq.data.catalog import Catalog
 from fashioniq.loop.live import Live
-from fashioniq.systems.wording import with_words_of
-from fashioniq.weights import load_wording
+from fashioniq.runs.weights import load_wording
+from fashioniq.runs.wording import with_words_of
 
 REQUESTS = ("a red dress", "is striped with long sleeves", "not floral", "longer", "blue and not striped")
 

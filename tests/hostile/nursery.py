@@ -22,10 +22,10 @@ import pytest
 from processes import session_of
 from world import run
 
-from fashioniq.learning import run as _learn  # noqa: F401 - what commands import later
-from fashioniq.serving import api, server, uploads
-from fashioniq.serving.service import Service as _Service  # noqa: F401
-from fashioniq.store import engine
+from fashioniq.service import api, server, uploads
+from fashioniq.service.learning import run as _learn  # noqa: F401 - what commands import later
+from fashioniq.service.service import Service as _Service  # noqa: F401
+from fashioniq.service.store import engine
 from tests import forgetting
 
 SOON = 0.5  # seconds of limits of the service that a case may reach

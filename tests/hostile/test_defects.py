@@ -347,7 +347,7 @@ def test_d4_a_folder_that_cannot_be_written_is_refused_before_the_work(
     command, vector_runs, world, refused, tmp_path, monkeypatch
 ):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr("fashioniq.trained.load_weights", None)  # no model is loaded
+    monkeypatch.setattr("fashioniq.runs.trained.load_weights", None)  # no model is loaded
     given = {
         "eval-captions": {"run": vector_runs.captioner},
         "eval-single-turn": {"run": vector_runs.retriever},

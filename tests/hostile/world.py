@@ -36,7 +36,7 @@ from conftest import (
 
 from fashioniq.cli import main
 from fashioniq.prepare import conversing
-from fashioniq.store import EventRow, SessionRow, Store, TurnRow
+from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
 RETRIEVER = {"model.width": 16, "epochs": 1, "turns": 2, "samples": 2}  # else the defaults: the linear model

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from fashioniq.data.descriptions import Describer
 from fashioniq.data.topics import topics_of
 from fashioniq.loop.messages import Message
 from fashioniq.users import correcting
-from fashioniq.users.correcting import Correcting, Describer, compare, refine
+from fashioniq.users.correcting import Correcting, compare, refine
 
 LABELS = {
     "a": [

@@ -9,13 +9,13 @@ from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
 from fashioniq.encoders.protocol import unit
+from fashioniq.generators.described_products import WEIGHTS
+from fashioniq.generators.illustrated import Illustrated, fuse
 from fashioniq.generators.pictures import BETWEEN, Generated
+from fashioniq.llm.rewriting import prompts
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.systems.generation import WEIGHTS
-from fashioniq.systems.illustrated import Illustrated, fuse
-from fashioniq.systems.rewriting import prompts
 
 N, D, B, K = 60, 8, 5, 3
 

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 WAITING = {"accept", "acquire", "communicate", "get", "join", "recv", "result", "select", "wait"}
 PROGRAMS = {"run", "call", "check_call", "check_output"}  # functions of subprocess
 DELIBERATE = {  # file and call: reason
-    "fashioniq/serving/inference.py self._jobs.get()": "an idle thread; `close` sends an end marker",
-    "fashioniq/store/database.py self._waiting.get()": "an idle thread; `close` sends an end marker",
+    "fashioniq/service/inference.py self._jobs.get()": "an idle thread; `close` sends an end marker",
+    "fashioniq/service/store/database.py self._waiting.get()": "an idle thread; `close` sends an end marker",
     "benchmarks/scale.py answer.get()": "the process has ended",
     "benchmarks/service_server.py mine.recv()": "polled before",
     "tests/end_to_end/test_extract_ray.py process.stdout.readline()": "selected before",
@@ -21,8 +21,8 @@ DELIBERATE = {  # file and call: reason
     "tests/hostile/processes.py self.wait()": "it has a limit of its own",
     "tests/hostile/run.py pipe.recv()": "an idle process, which ends with the one that started it",
     "tests/hostile/run.py worker.pipe.recv()": "polled before",
-    "tests/unit/serving/test_api.py begun.wait()": "the whole coroutine has a limit",
-    "tests/unit/serving/test_api.py stop.wait()": "the whole coroutine has a limit",
+    "tests/unit/service/test_api.py begun.wait()": "the whole coroutine has a limit",
+    "tests/unit/service/test_api.py stop.wait()": "the whole coroutine has a limit",
     "tests/waiting.py pipe.recv()": "polled before",
 }
 

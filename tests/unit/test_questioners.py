@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from fashioniq.askers import by_name
 from fashioniq.askers.language_model import AllAtOnce, FewShot
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.files import UserError
-from fashioniq.systems import questions
 
 RECORDED = [
     Dialogue("a", ("a red dress", "is it long? yes", "any belt? no")),
@@ -19,12 +19,12 @@ def asker(questioner, recorded=(), rounds=2, model="endpoint:one"):
     settings = SimpleNamespace(
         questioner=questioner, rounds=rounds, language_model=model, seed=0, device="cpu"
     )
-    return questions.asker_of(settings, None, None, recorded)
+    return by_name.asker_of(settings, None, None, recorded)
 
 
 @pytest.mark.parametrize(("questioner", "kind"), [("few-shot", FewShot), ("unanswered", AllAtOnce)])
 def test_a_language_model_asks_with_examples_or_all_questions_at_once(questioner, kind, monkeypatch):
-    monkeypatch.setattr(questions, "endpoint", lambda settings, name: name)
+    monkeypatch.setattr(by_name, "endpoint", lambda settings, name: name)
     asked = asker(questioner)
     assert type(asked([0])) is kind and asked([0]) is asked([1])  # one for all batches
     with pytest.raises(UserError, match=f"--questioner {questioner} needs a language model"):

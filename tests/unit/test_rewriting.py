@@ -2,11 +2,11 @@
 
 import pytest
 
+from fashioniq.data.descriptions import Describer
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
+from fashioniq.llm.rewriting import TOKENS, ByModel, rewriter
 from fashioniq.systems.fashion_iq_dar import wanted
-from fashioniq.systems.rewriting import TOKENS, ByModel, rewriter
-from fashioniq.users.correcting import Describer
 
 TOPICS = [
     Topic("what color is it?", ("red", "navy blue"), False),

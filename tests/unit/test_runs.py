@@ -21,7 +21,7 @@ from fashioniq.runs import (
     read_run,
     weights_file,
 )
-from fashioniq.weights import load_weights, save_model
+from fashioniq.runs.weights import load_weights, save_model
 
 IDENTITY = {
     "encoder": "efficientnet-b0",

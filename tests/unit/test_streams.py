@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fashioniq import cli, compat, streams
-from fashioniq.cli import main
+from fashioniq import cli, compat
+from fashioniq.cli import main, streams
 from fashioniq.files import UserError
 from fashioniq.terminal import conversation
 from tests.waiting import ended

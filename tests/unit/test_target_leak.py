@@ -16,7 +16,9 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import fixed_questions
 from fashioniq.data.items import Items
+from fashioniq.generators.illustrated import Illustrated
 from fashioniq.generators.pictures import Generated
+from fashioniq.llm.rewriting import prompts
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System, rollout
@@ -25,8 +27,6 @@ from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.rewriting import prompts
 
 N, B, T = 40, 8, 3
 PACKAGE = Path(fashioniq.__file__).parent

@@ -9,7 +9,7 @@ from fashioniq.data.wording import Weights
 from fashioniq.files import UserError
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import LABELS, WORDING
-from fashioniq.weights import load_wording, save_wording
+from fashioniq.runs.weights import load_wording, save_wording
 
 WEIGHTS = Weights(0.02, 2.0, 1.5)
 

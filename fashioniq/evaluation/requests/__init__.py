@@ -14,11 +14,11 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
+from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
+from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
-from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.wording import RequestPhrasings
 from fashioniq.files import UserError, check_writable, discard, read_json, write_json, write_jsonl
 from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page

@@ -5,8 +5,8 @@ from statistics import fmean
 from typing import Any
 
 from fashioniq.data.requested import Judged, JudgedRequest, RequestCase
+from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.searchers import RequestSearcher
-from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
 
 CHANCE = "chance"  # row of a random order of the products
 BY_FAMILY = ("one wish", "denial")  # kinds with one label, reported by its family

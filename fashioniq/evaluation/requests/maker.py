@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
-from fashioniq.evaluation.requests.shelf import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.wording import RequestPhrasings, numbered
+from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
+from fashioniq.evaluation.requests.phrasings import RequestPhrasings, numbered
 
 COLOUR = "colour"
 MOST = 0.9  # share of the products; what more of them have is not asked for

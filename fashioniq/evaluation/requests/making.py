@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from fashioniq.data.requested import RequestCase
 from fashioniq.evaluation.requests import offers, spelling, wishes
+from fashioniq.evaluation.requests.findable_products import FindableProducts
 from fashioniq.evaluation.requests.maker import Maker
-from fashioniq.evaluation.requests.shelf import FindableProducts
-from fashioniq.evaluation.requests.wording import RequestPhrasings
+from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 
 TRIES = 60  # draws per request wanted, after which a kind has as many requests as were found
 

@@ -10,7 +10,7 @@ import torch
 
 from fashioniq.config import EvalRequests
 from fashioniq.data.requested import RequestTurn
-from fashioniq.evaluation.requests.shelf import RESULTS
+from fashioniq.evaluation.requests.findable_products import RESULTS
 from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import load

@@ -16,7 +16,7 @@ from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
 from fashioniq.loop.rollout import System
-from fashioniq.systems.task import Batch, Task
+from fashioniq.loop.task import Batch, Task
 
 
 @dataclass(kw_only=True)

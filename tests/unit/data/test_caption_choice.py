@@ -9,7 +9,7 @@ import pytest
 from fashioniq.data.catalog import Catalog
 from fashioniq.files import UserError
 from fashioniq.prepare.captioning import Desk, plan
-from fashioniq.prepare.choosing import NEAREST, Comparison, choose, counts_of, source_of
+from fashioniq.prepare.pairs_to_caption import NEAREST, Comparison, choose, counts_of, source_of
 
 
 @pytest.fixture

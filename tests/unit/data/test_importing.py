@@ -12,11 +12,11 @@ from PIL import Image
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
-from fashioniq.prepare import importing, staging
+from fashioniq.prepare import atomic_folder, importing
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
-from fashioniq.prepare.picking import title_of
+from fashioniq.prepare.picture_files import title_of
 from fashioniq.prepare.source import ImportSource
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
@@ -634,14 +634,14 @@ def test_a_folder_that_the_command_did_not_make_is_refused_and_left_alone(shop):
 def test_a_failed_addition_leaves_the_folder_as_it_was(shop, monkeypatch):
     shop.write([row(number) for number in range(80)]).run()
     before = {path: path.read_bytes() for path in shop.out.rglob("*") if path.is_file()}
-    replace = staging.Path.replace
+    replace = atomic_folder.Path.replace
 
     def fails(path, target):
         if target == shop.out / "catalog.json":
             raise OSError(28, "No space left on device")
         return replace(path, target)
 
-    monkeypatch.setattr(staging.Path, "replace", fails)
+    monkeypatch.setattr(atomic_folder.Path, "replace", fails)
     with pytest.raises(UserError, match="no space left to write"):
         shop.run("dresses")
     monkeypatch.undo()

@@ -9,8 +9,8 @@ from fashioniq.models.chat_tokens import VISION, Tokenized
 from fashioniq.models.chatsearcher import HIGHEST, LOWEST, FrozenPictures
 from fashioniq.models.configs import ChatSearcherConfig
 from fashioniq.runs import described
-from fashioniq.trained import load_chatsearcher, new_chatsearcher
-from fashioniq.weights import save_model
+from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
+from fashioniq.runs.weights import save_model
 
 FEATURES, TOKENS = 12, 3
 VOCABULARY = Vocabulary(["user", "assistant", "red", "dress", "longer", "please", "sure", "the"])

@@ -13,7 +13,7 @@ from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import VISION
 from fashioniq.models.chatsearcher import candidates, enqueued
 from fashioniq.models.configs import ChatSearcherConfig
-from fashioniq.trained import new_chatsearcher
+from fashioniq.runs.trained import new_chatsearcher
 from fashioniq.training.chatsearcher import ChatSearcherTraining, predicted
 
 WORDS = [f"w{number}" for number in range(200)]

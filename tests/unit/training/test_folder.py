@@ -21,7 +21,7 @@ def settings_of(kind, **options):
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
-    module = importlib.import_module(f"fashioniq.commands.{name.replace('-', '_')}")
+    module = importlib.import_module(f"fashioniq.cli.commands.{name.replace('-', '_')}")
     settings = settings_of(TRAININGS[name], data=tmp_path / "nothing", run=tmp_path / "run")
     with (
         exclusive(tmp_path / "run"),
@@ -33,7 +33,7 @@ def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
 
 
 def test_learn_is_refused_while_another_writes_its_folder(tmp_path):
-    from fashioniq.commands.learn import run
+    from fashioniq.cli.commands.learn import run
 
     settings = config.Learn(run=tmp_path / "run", out=tmp_path / "out", database="sqlite:///none.db")
     with exclusive(settings.out), pytest.raises(UserError, match=r"another process is writing to .*out"):

@@ -20,8 +20,8 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import ROLES, Tokenized
+from fashioniq.runs.trained import JUDGE, LISTENER
 from fashioniq.systems import fashion_iq
-from fashioniq.trained import JUDGE, LISTENER
 from fashioniq.training import captioner_run, chatsearcher_run, dialog_encoder_run, linear_run, users
 from fashioniq.training.linear import fit_listener
 

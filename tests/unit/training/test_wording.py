@@ -11,6 +11,7 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.wording import INTERPRETED, Weights
 from fashioniq.data.words import Vocabulary
+from fashioniq.runs.weights import load_wording
 from fashioniq.training.wording import (
     LEXICAL,
     MEMORY,
@@ -20,7 +21,6 @@ from fashioniq.training.wording import (
     fit_weights,
     fit_wording,
 )
-from fashioniq.weights import load_wording
 
 COLORS = ("red", "black", "pink", "green")
 PATTERNS = ("floral", "striped", "plaid", "polka dot")

@@ -1,0 +1,157 @@
+"""Askers that the options of make-dialogues and chat select."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
+from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
+from fashioniq.askers.recorded import fixed_questions, recorded_questions
+from fashioniq.config import Asking, EndpointOptions
+from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
+from fashioniq.data.dialogues import Dialogue, each
+from fashioniq.data.items import Items
+from fashioniq.data.topics import Topic, topics_of
+from fashioniq.features.store import FeatureStore, features_folder
+from fashioniq.files import UserError, checksum
+from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.local import LocalLanguageModel
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Asker, Retriever
+from fashioniq.models.device import pick_device
+from fashioniq.models.text import NoSearch, TextRetriever
+from fashioniq.runs import PredictorRun, read_run
+from fashioniq.runs.search_space import search_space
+
+ENDPOINT = "endpoint:"
+
+
+def endpoint(settings: EndpointOptions, name: str) -> Endpoint:
+    """Client of the language model `name`, which begins with endpoint:."""
+    return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
+
+
+def topics(catalog: Catalog | None) -> list[Topic]:
+    """Topics of the questions about a catalog. Raises UserError without a catalog or without a topic."""
+    if catalog is None:
+        raise UserError("attribute questions and labels need a catalog; give --category (and --data)")
+    if not (found := topics_of(catalog.labels, catalog.all_ids())):
+        raise UserError(
+            f"expected attribute labels of {catalog.category} that differ between products, found none in "
+            f"{catalog.root / 'attributes'}; run extract-attributes first"
+        )
+    return found
+
+
+def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gallery]:
+    """Text retriever and gallery of the split's products. Raises UserError without --encoder."""
+    if settings.encoder is None:
+        raise UserError(
+            "candidate-aware questions need --encoder; give a run of train-dialog-encoder, or another "
+            "encoder by name"
+        )
+    found = search_space(
+        settings.encoder,
+        catalog.gallery_ids(settings.split),
+        pick_device(settings.device),
+        store=settings.features,
+        catalog=catalog,
+    )
+    assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
+    return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
+
+
+def nothing_searched() -> tuple[Retriever, Gallery]:
+    """Retriever without queries and empty gallery, for dialogs that need no search."""
+    return NoSearch(), Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
+
+
+AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file → their asker
+
+
+def asker_of(
+    settings: Asking,
+    catalog: Catalog | None,
+    gallery: Gallery,
+    recorded: Sequence[Dialogue] = (),
+    answered: bool = False,
+) -> AskerOf:
+    """Function that returns the asker of a batch of dialogs.
+
+    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option
+    is missing or there are too few questions.
+    """
+    if settings.questioner == "recorded":
+        if (
+            recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)
+        ) < settings.rounds:
+            raise UserError(
+                f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give "
+                "fewer --rounds"
+            )
+        return lambda numbers: recorded_questions(
+            [recorded[number] for number in numbers], "" if answered else FALLBACK
+        )
+    if settings.questioner in ("few-shot", "unanswered"):
+        if (name := settings.language_model) is None:
+            raise UserError(
+                f"--questioner {settings.questioner} needs a language model; give --language-model"
+            )
+        model = (
+            endpoint(settings, name)
+            if name.startswith(ENDPOINT)
+            else LocalLanguageModel(name, pick_device(settings.device))
+        )
+        asker: Asker = (
+            FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+        )
+        return lambda numbers: asker
+    found = topics(catalog)
+    assert catalog is not None, "topics raises UserError without a catalog"
+    if len(found) < settings.rounds:
+        raise UserError(
+            f"the attributes in {catalog.root} give {len(found)} questions; give --rounds {len(found)} or "
+            "fewer"
+        )
+    if settings.questioner != "candidate-aware":
+        seed = settings.seed if settings.questioner == "shuffled" else None
+        return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
+    aware = CandidateAware(answers_of(settings, catalog, found, gallery.items.ids), settings.candidates)
+    return lambda numbers: aware
+
+
+def answers_of(
+    settings: Asking, catalog: Catalog, found: Sequence[Topic], ids: Sequence[str]
+) -> Sequence[Known] | Sequence[Predicted]:
+    """Answers of each product: from its labels, or with --predictor the probabilities predicted from its
+    features.
+
+    Raises UserError if the features were computed by another predictor, or its words cover too few questions.
+    """
+    if settings.predictor is None:
+        return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
+    store, run = (
+        FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)),
+        settings.predictor,
+    )
+    words = read_run(run, PredictorRun).attribute_words
+    if store.facts.weights != checksum(run / "weights.safetensors"):
+        raise UserError(
+            f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}"
+        )
+    weights = load_file(run / "weights.safetensors")
+    items = store.items(ids)
+    if lacking := len(ids) - len(items):
+        raise UserError(
+            f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
+            "them again"
+        )
+    logits_NA = items.embedded(lambda x_BD: x_BD @ weights["head.weight"].T + weights["head.bias"])
+    made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
+    if len(made) < settings.rounds:
+        raise UserError(
+            f"the words of {run} answer {len(made)} questions; give --rounds {len(made)} or fewer"
+        )
+    return made

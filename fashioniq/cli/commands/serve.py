@@ -1,0 +1,146 @@
+"""`fashioniq serve`."""
+
+import ipaddress
+import logging
+import socket
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fashioniq.config import Serve
+from fashioniq.files import UserError, check_writable, why, writing
+
+CONNECTIONS = 5000  # open at a time; requests on more get 503
+HEADERS = 16 * 1024  # bytes
+KEEP_ALIVE = 5  # seconds that an idle connection is kept
+
+
+def run(settings: Serve) -> None:
+    """Serve trained runs until Ctrl-C."""
+    try:
+        import uvicorn
+
+        from fashioniq.service.access import Access
+        from fashioniq.service.api import create_app
+        from fashioniq.service.server import WORK, Server
+    except ImportError as error:
+        raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
+    from fashioniq.service.inference import Inference
+    from fashioniq.service.learning.forget import carry_out
+    from fashioniq.service.models import Models
+    from fashioniq.service.problems import TITLES, Problem
+    from fashioniq.service.served_model import Served
+    from fashioniq.service.service import Service
+    from fashioniq.service.store import Store
+    from fashioniq.service.uploads import Uploads
+
+    logging.basicConfig(
+        format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING, force=True
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it has a line for each refused connection
+    torch.set_num_threads(1)  # requests come one by one; the other cores serve the other workers
+    if (settings.run or settings.encoder) and settings.database.startswith("sqlite:///"):
+        path = Path(settings.database.removeprefix("sqlite:///"))
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    if settings.spool:
+        check_writable(settings.spool)
+        settings.spool.mkdir(parents=True, exist_ok=True)
+    _allow_open_files(2 * CONNECTIONS)
+    listening = _listen(settings.host, settings.port)
+    store = Store.open(settings.database, create=bool(settings.run or settings.encoder))
+    carry_out(store)
+    inference = Inference()
+    uploads = [Uploads(Path(run), settings.device) for run in settings.predictor]
+    load = partial(
+        Served.of,
+        split=settings.split,
+        device=settings.device,
+        uploads=uploads,
+        index=settings.index,
+        gallery=settings.gallery,
+        generator=settings.generator,
+    )
+    models = Models(store, inference, load, settings.models)
+    try:
+        models.open([*map(Path, settings.run), *_zero_shot(settings)])
+    except Problem as error:
+        raise UserError(f"{TITLES[error.code][1]} ({error.code}); --log prints the reason") from error
+    if not models.categories:
+        raise UserError(
+            "the database has no active model; give a trained run with --run, or --encoder and --data"
+        )
+    if settings.generator and not any(models.active(name).draws for name in models.categories):
+        raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
+    models.settle()
+    local = _is_loopback(settings.host) and not settings.proxy
+    service = Service(store, models, inference, settings.explore, settings.spool)
+    app = create_app(service, Access(store, local))
+    server = Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=WORK,
+            h11_max_incomplete_event_size=HEADERS,
+        )
+    )
+    host, port = listening.getsockname()[:2]
+    print(f"Serving {', '.join(models.categories)} at http://{host}:{port}/shop (Ctrl-C ends it)", flush=True)
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        store.close()
+        for one in uploads:
+            one.close()
+
+
+def _zero_shot(settings: Serve) -> list[Path]:
+    """Runs of --encoder, which search without training."""
+    if settings.encoder is None:
+        return []
+    from fashioniq.data.catalog import categories_in
+    from fashioniq.systems.zero_shot import prepare
+
+    data = settings.data or Path("data/fashioniq")
+    names = settings.category or categories_in(data)
+    if not names:
+        raise UserError(f"there is no category in {data}; give a catalog with --data")
+    return [prepare(settings.encoder, data, name, device=settings.device) for name in names]
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the limit of open files, which connections are, as far as the system permits."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, UnicodeError) as error:
+        raise UserError(
+            f"cannot listen on {host}, port {port} ({why(error)}); give another --port, or correct --host"
+        ) from error
+    # asyncio does this for its own sockets only; without it, every answer takes 40 ms more
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

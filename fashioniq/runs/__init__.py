@@ -1,0 +1,337 @@
+"""Description of a trained model: model.json in the folder of a run, beside its weights (runs/weights.py).
+
+The classes below define model.json for reading and writing: their fields are its keys, in this order.
+Keys of later versions are ignored; a key with the default UNSET may be absent. `checksum` is that of
+the weights.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from fashioniq import __version__
+from fashioniq.categories import canonical
+from fashioniq.features.store import DIFFERENT, FeatureStore, StoreIdentity
+from fashioniq.files import UserError, checksum, read_json, refuse_special, typed, write_json
+from fashioniq.provenance import Provenance
+
+Figures = dict[str, float]  # of the best epoch, by name
+WEIGHTS = "weights.safetensors"
+WORDING, LABELS = "wording.json", "labels.safetensors"  # see data/wording.py
+ON_HUB = "model.safetensors"  # weights of a run in the layout of the Hugging Face hub
+DENOISER = (
+    "denoiser/diffusion_pytorch_model.safetensors"  # weights of a generator, in the layout of diffusers
+)
+
+
+class CatalogOrigin(msgspec.Struct, kw_only=True):
+    """Catalog that a model was trained on; `coverage` is the share of each split that was usable."""
+
+    folder: str = ""
+    fingerprint: str = ""
+    pictures: str = ""
+    captions: str = ""
+    coverage: dict[str, float] = {}
+
+
+class DialoguesOrigin(msgspec.Struct, kw_only=True):
+    """Files that a dialog encoder was trained on, with their checksums and coverage, by split."""
+
+    dialogues: dict[str, str] = {}
+    checksums: dict[str, str] = {}
+    coverage: dict[str, float] = {}
+
+
+class _WithWords(msgspec.Struct, kw_only=True):
+    version: str = __version__
+    kind: str
+    category: str
+    attrs: bool
+    model: str
+    sizes: dict[str, Any]
+    words: list[str]
+    features: StoreIdentity
+    data: CatalogOrigin
+
+
+class CaptionerRun(_WithWords, kw_only=True):
+    """model.json of a captioner.
+
+    `captions_true` is the share of the attributes stated in the captions of train that hold by the labels,
+    unset if none are stated.
+    """
+
+    KIND: ClassVar[str] = "captioner"
+    captions_true: float | UnsetType = UNSET
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class RetrieverRun(_WithWords, kw_only=True):
+    """model.json of a retriever.
+
+    `users` are the users of its training: runs of captioners, "differences" or "recorded". `user` is the
+    first captioner, None without one. `dialogs` tells whether the users are simulated, recorded or both;
+    the first runs have no `users`.
+    """
+
+    KIND: ClassVar[str] = "retriever"
+    user: str | None
+    loss: str = ""
+    negatives: str = ""
+    users: list[str] = []
+    dialogs: str = ""
+    errors: float = 0.0
+    exclude_shown: bool = False
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class DialogEncoderRun(msgspec.Struct, kw_only=True):
+    """model.json of a text encoder of dialogs.
+
+    `encoder` is "transformer", or the CLIP or BLIP whose text half was trained.
+    """
+
+    KIND: ClassVar[str] = "dialog encoder"
+    version: str = __version__
+    model: str
+    sizes: dict[str, Any]
+    words: list[str]
+    kind: str
+    encoder: str = ""
+    features: StoreIdentity
+    joined: str
+    loss: str = ""
+    mask: str = ""
+    data: DialoguesOrigin
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class PredictorRun(msgspec.Struct, kw_only=True):
+    """model.json of an attribute predictor. `category` is "all" for the first stage, of all garments."""
+
+    KIND: ClassVar[str] = "attribute predictor"
+    version: str = __version__
+    kind: str
+    category: str
+    encoder: str
+    image_size: int
+    attribute_words: list[str]
+    attribute_types: list[Any] | UnsetType = UNSET
+    pictures: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+    coverage: dict[str, float] | UnsetType = UNSET
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class GeneratorRun(msgspec.Struct, kw_only=True):
+    """model.json of a picture generator.
+
+    `evaluation` has the shares of the words that an attribute predictor finds in its pictures, and is unset without
+    one.
+    """
+
+    KIND: ClassVar[str] = "generator"
+    version: str = __version__
+    kind: str
+    category: str
+    sizes: dict[str, Any]
+    words: list[str]
+    types: list[str]
+    language: str = "en"
+    pictures: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+    coverage: dict[str, float] | UnsetType = UNSET
+    evaluation: dict[str, Any] | UnsetType = UNSET
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class ChatSearcherRun(msgspec.Struct, kw_only=True):
+    """model.json of a ChatSearcher.
+
+    `language_model` is a folder or a name of the hub, "" for a decoder of our own; of what was not trained,
+    `tuned` "lora" or "frozen", the weights are there. `features` tells the frozen features.
+    """
+
+    KIND: ClassVar[str] = "chatsearcher"
+    version: str = __version__
+    kind: str
+    stage: str
+    language_model: str
+    tuned: str
+    sizes: dict[str, Any]
+    words: list[str]
+    features: dict[str, Any]
+    negatives: str
+    data: DialoguesOrigin
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class ZeroShotRun(msgspec.Struct, kw_only=True):
+    """model.json of a search without training: the encoder by its name, and the features that it searches."""
+
+    KIND: ClassVar[str] = "zero-shot search"
+    version: str = __version__
+    kind: str
+    category: str
+    encoder: str
+    features: StoreIdentity
+    data: CatalogOrigin
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+Run = (
+    CaptionerRun
+    | RetrieverRun
+    | DialogEncoderRun
+    | PredictorRun
+    | GeneratorRun
+    | ChatSearcherRun
+    | ZeroShotRun
+)
+KINDS: dict[str, type[Any]] = {
+    kind.KIND: kind
+    for kind in (
+        CaptionerRun,
+        RetrieverRun,
+        DialogEncoderRun,
+        PredictorRun,
+        GeneratorRun,
+        ChatSearcherRun,
+        ZeroShotRun,
+    )
+}
+TRAINED_BY = {
+    "captioner": "train-captioner",
+    "retriever": "train-retriever",
+    "dialog encoder": "train-dialog-encoder",
+    "attribute predictor": "train-attributes",
+    "generator": "train-generator",
+    "chatsearcher": "train-chatsearcher",
+    "zero-shot search": "search --encoder",
+}
+R = TypeVar("R", bound=Run)
+
+
+def described(facts: Mapping[str, Any]) -> Run:
+    """Convert the keys of a model.json to the class of its kind.
+
+    Raises ValueError if keys are missing or unknown.
+    """
+    kind = KINDS[facts["kind"]]
+    if unknown := set(facts) - set(kind.__struct_fields__):
+        raise ValueError(f"model.json of a {facts['kind']} has no {', '.join(sorted(unknown))}")
+    return msgspec.convert(msgspec.to_builtins(dict(facts)), kind)
+
+
+def write_run(run: Path, about: Run) -> None:
+    """Write `model.json`."""
+    write_json(run / "model.json", msgspec.to_builtins(about))
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def kind_of(run: Path) -> str:
+    """Kind of the model of a run, such as "retriever". Raises UserError if there is no readable model.json."""
+    if not (run / "model.json").exists():
+        found = "model.json" if run.is_dir() else "such folder"
+        raise UserError(
+            f"expected a trained run in {run}, found no {found}; give the folder of a run, or train one with "
+            "`fashioniq train-retriever`"
+        )
+    return str(read_json(run / "model.json", "the model of the run", dict).get("kind"))
+
+
+def read_run(run: Path, kind: type[R]) -> R:
+    """Read model.json of a run. Raises UserError if it is missing, incomplete or of another kind."""
+    run, name = Path(run), kind.KIND
+    refuse_special(run)
+    if not run.is_dir():
+        raise UserError(
+            f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "
+            f"{TRAINED_BY[name]}`, or correct the path"
+        )
+    if not (run / "model.json").exists():
+        raise UserError(
+            f"expected {_a(name)} in {run}, found no model.json; give the folder of a run of "
+            f"{TRAINED_BY[name]}, or train one with `fashioniq {TRAINED_BY[name]}`"
+        )
+    content = read_json(run / "model.json", f"the {name} of the run", dict)
+    if content.get("kind") != name:
+        found = _a(str(content.get("kind")))
+        raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
+    if str(content.get("version")).startswith("0.1."):
+        raise UserError(
+            f"expected a run of version {__version__}, found one of {content['version']} in {run}; train the {name} "
+            "again"
+        )
+    about = typed(content, kind, run / "model.json", f"train the {name} again")
+    if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun):
+        _check_words(run, about, name)
+    return about
+
+
+def weights_file(run: Path) -> Path:
+    """File of the weights of a run."""
+    paths = [Path(run) / name for name in (WEIGHTS, DENOISER, ON_HUB)]
+    return next((path for path in paths if path.exists()), paths[0])
+
+
+def verify_run(run: Path, about: Run) -> None:
+    """Raise UserError if the weights of a run are not those that were saved with its model.json."""
+    path = weights_file(run)
+    if about.checksum is not UNSET and checksum(path) != about.checksum:
+        raise UserError(
+            f"{path} is damaged, its checksum is not that of model.json; train the {about.KIND} again"
+        )
+
+
+def _check_words(
+    run: Path, about: _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun, name: str
+) -> None:
+    """Raise UserError if the words are not as many as the model has ids, or one occurs twice."""
+    expected, words = about.sizes.get("vocabulary", len(about.words)), about.words
+    if len(words) != expected or len(set(words)) < len(words):
+        found = f"{len(words)} words instead of {expected}" if len(words) != expected else "a word twice"
+        raise UserError(f"{run / 'model.json'} is damaged, it has {found}; train the {name} again")
+
+
+def check_fits(run: Path, about: CaptionerRun | RetrieverRun, category: str, store: FeatureStore) -> None:
+    """Raise UserError if a run was trained on another category or on other features than those of the store."""
+    if canonical(about.category) != canonical(category):
+        raise UserError(
+            f"{run} was trained on {about.category}, not on {category}; give a run of this category"
+        )
+    check_features(run, about, store)
+
+
+def check_features(
+    run: Path, about: CaptionerRun | RetrieverRun | DialogEncoderRun, store: FeatureStore
+) -> None:
+    """Raise UserError if a run was trained on other features than those of the store."""
+    for key in StoreIdentity.__struct_fields__:
+        there, here = getattr(about.features, key), getattr(store.identity, key)
+        if there != here and UNSET not in (there, here):
+            difference = f"{str(there)[:60]}, not {str(here)[:60]}"
+            raise UserError(
+                f"{run} was trained with {DIFFERENT[key]} than {store.root} provides ({difference}); "
+                "use the same store"
+            )

@@ -1,0 +1,136 @@
+"""Inputs of an evaluation of Fashion IQ's system: catalog, products, features and a trained retriever."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fashioniq.categories import canonical
+from fashioniq.config import EvalDialogs
+from fashioniq.config.evaluation import LAST_SHOWN
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import split_items
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError
+from fashioniq.models.device import pick_device
+from fashioniq.models.linear import LastShown
+from fashioniq.models.retriever import BaseRetriever
+from fashioniq.runs import CatalogOrigin, RetrieverRun, read_run
+from fashioniq.runs.trained import load_retriever
+
+
+@dataclass(frozen=True)
+class EvaluationInputs:
+    """Inputs of an evaluation: the products of a split, a trained retriever, and whether it repeats a product."""
+
+    catalog: Catalog
+    store: FeatureStore
+    items: Items
+    retriever: BaseRetriever
+    vocabulary: Vocabulary
+    about: RetrieverRun
+    exclude_shown: bool
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the products' features."""
+        return self.items.features_ND.device
+
+
+def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
+    """Read the catalog, the features and the retriever of an evaluation.
+
+    Raises UserError if a file is missing or does not match the run.
+    """
+    is_last_shown = _is_last_shown(run)
+    if not is_last_shown:
+        read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
+    catalog = Catalog(options.data, options.category)
+    store = open_store(options.data, options.category, options.features)
+    retriever, vocabulary, about = (
+        last_shown(catalog, store) if is_last_shown else load_retriever(run, options.category, store)
+    )
+    device = pick_device(options.device)
+    if about.data.fingerprint != catalog.fingerprint():
+        print(
+            f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
+        )
+    # the features are checked when they are embedded, before anything is written
+    items = split_items(catalog, store, options.split, read=False).to(device)
+    recorded = options.only_user in ("human", "sessions")
+    exclude_shown = options.exclude_shown
+    if exclude_shown is None:
+        exclude_shown = about.exclude_shown and not recorded
+    if exclude_shown and options.turns > len(items):
+        raise UserError(
+            f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
+            f"{len(items)}; give fewer --turns"
+        )
+    if about.exclude_shown and not exclude_shown and not recorded:
+        print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
+    return EvaluationInputs(
+        catalog=catalog,
+        store=store,
+        items=items,
+        retriever=retriever.to(device),
+        vocabulary=vocabulary,
+        about=about,
+        exclude_shown=exclude_shown,
+    )
+
+
+def users_of_training(run: Path) -> tuple[list[str], str | None]:
+    """Users that a retriever was trained with, and its first captioner, None without one."""
+    if _is_last_shown(run):
+        return [], None
+    about = read_run(run, RetrieverRun)
+    return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
+
+
+def _is_last_shown(run: Path) -> bool:
+    return str(run) == LAST_SHOWN and not run.exists()
+
+
+def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
+    """The baseline --run last-shown: its query is the item shown last; it needs no training and no words."""
+    about = RetrieverRun(
+        kind="retriever",
+        category=catalog.category,
+        attrs=False,
+        model=LAST_SHOWN,
+        sizes={},
+        words=[],
+        features=store.identity,
+        data=CatalogOrigin(fingerprint=catalog.fingerprint()),
+        user=None,
+    )
+    return LastShown(store.size), Vocabulary([]), about
+
+
+def facts_of(
+    options: EvalDialogs,
+    parts: EvaluationInputs,
+    of_user: dict[str, Any],
+    index: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Metadata of the dialogs for metrics.json."""
+    encoder = parts.store.encoder
+    return {
+        "data": str(parts.catalog.root),
+        "category": canonical(options.category),
+        "split": options.split,
+        "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
+        "features": encoder,
+        "store": str(parts.store.root),
+        "pictures": parts.catalog.pictures_behind(encoder),
+        "fingerprint": parts.catalog.fingerprint(),
+        **of_user,
+        "attributes": parts.about.attrs,
+        "exclude_shown": parts.exclude_shown,
+        "index": index,
+        "retriever": str(options.run),
+        "seed": options.seed,
+    }

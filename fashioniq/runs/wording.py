@@ -1,0 +1,30 @@
+"""The wording of a trained run: the words of its catalog, the weights of its score, and its model of labels."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import Vocabulary
+from fashioniq.loop.offers import Offers
+from fashioniq.loop.rollout import System
+from fashioniq.loop.wording import Wording
+from fashioniq.models.labels import SeenLabels
+from fashioniq.runs.weights import load_wording
+
+
+def with_words_of(
+    system: System, run: Path, catalog: Catalog, vocabulary: Vocabulary, words: bool = True
+) -> System:
+    """The system of a run with the wording that was fitted with it; the same system if none was.
+
+    Raises UserError if a file is damaged.
+    """
+    items = system.gallery.items
+    found = load_wording(run, items.features_ND.shape[1])
+    if found is None:
+        return system
+    about, model = found
+    seen = SeenLabels(model, about.labels, items)
+    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, said=about.said, words=words)
+    offers = Offers(items.ids, lambda: catalog.offers, wording.size_name)
+    return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording), offers=offers)

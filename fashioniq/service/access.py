@@ -1,0 +1,93 @@
+"""Who may do what: API keys with scopes, and limits per key or address."""
+
+import ipaddress
+import time
+from dataclasses import dataclass, field
+
+from fastapi import Request
+from limits import parse
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from fashioniq.service.problems import Problem
+from fashioniq.service.store import KeyRow, Store, Unavailable
+
+REMEMBERED = 3600.0  # seconds for which a valid key remains valid without the database
+LIMITS = {  # per key or address
+    "turns": "10 per 2 second",
+    "sessions": "20 per hour",
+    "search": "10 per 2 second",
+    "uploads": "10 per hour",
+}
+
+
+@dataclass
+class Access:
+    """Rules of access. With `local`, requests from this machine need no key and have no limits."""
+
+    store: Store
+    local: bool
+    _valid: dict[str, tuple[KeyRow, float]] = field(
+        default_factory=dict
+    )  # keys by secret, and when they were found
+    _limiter: SlidingWindowCounterRateLimiter = field(
+        default_factory=lambda: SlidingWindowCounterRateLimiter(MemoryStorage())
+    )
+
+    def is_local(self, request: Request) -> bool:
+        """Whether a request comes from this machine and needs no key."""
+        host = request.client.host if request.client else ""
+        try:
+            return self.local and ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def key(self, request: Request) -> tuple[KeyRow | None, str]:
+        """API key of a request and its secret; None without one. Raises Problem for a wrong one.
+
+        While the database is not available, keys that were found less than REMEMBERED seconds ago remain valid.
+        """
+        secret = bearer(request)
+        if not secret.startswith("key_"):
+            return None, ""
+        try:
+            found = self.store.find_key(secret)
+        except Unavailable:
+            found, at = self._valid.get(secret, (None, 0.0))
+            if found is None or time.monotonic() - at > REMEMBERED:
+                raise
+            return found, secret
+        if found is None:
+            self._valid.pop(secret, None)
+            raise Problem("unauthorized")
+        self._valid[secret] = found, time.monotonic()
+        return found, secret
+
+    def require(self, request: Request, scope: str) -> None:
+        """Raise Problem if a request may not use a scope."""
+        key, _ = self.key(request)
+        if key is None and not self.is_local(request):
+            raise Problem("unauthorized")
+        if key is not None and not {scope, "admin"} & set(key.scopes):
+            raise Problem("forbidden")
+
+    def limit(self, request: Request, what: str) -> None:
+        """Count a request, and raise Problem if there were too many of this key or address."""
+        if self.is_local(request):
+            return
+        key, _ = self.key(request)
+        rule = parse((key.limits.get(what) if key else None) or LIMITS[what])
+        caller = key.id if key else (request.client.host if request.client else "unknown")
+        if not self._limiter.hit(rule, what, caller):
+            wait = self._limiter.get_window_stats(rule, what, caller).reset_time
+            raise Problem("too-many-requests", retry_after=_seconds_until(wait))
+
+
+def bearer(request: Request) -> str:
+    """Token of the Authorization header, or an empty string."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _seconds_until(moment: float) -> int:
+    return max(1, int(moment - time.time()) + 1)

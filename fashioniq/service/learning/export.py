@@ -1,0 +1,171 @@
+"""The files of training data: sessions.jsonl, captions in Fashion IQ's layout, and the rankings for TREC tools."""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from secrets import token_hex
+
+import msgspec
+
+from fashioniq.categories import file_name
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.trec import TrecTopic, run_lines, write_topics
+from fashioniq.data.words import tokenize
+from fashioniq.files import (
+    UserError,
+    locked,
+    read_json,
+    reading,
+    remove_leftovers,
+    text_lines,
+    typed,
+    write_json,
+    write_jsonl,
+    write_text,
+    writing,
+)
+from fashioniq.report.learning import write_learning_page
+from fashioniq.service.learning.rules import SPLITS, LiveSession
+from fashioniq.service.learning.verdict import Gate, Rule
+from fashioniq.service.store import ExportRow, Store
+
+MARK = "export.json"  # with the id of the record in the database
+SESSIONS = "sessions.jsonl"
+CAPTIONS = "catalog"  # folder in Fashion IQ's layout, without pictures
+GATE = "gate.json"
+WAIT = 2.0  # seconds for another process that rewrites the same files
+
+
+def begin(store: Store, folder: Path, sessions: Sequence[LiveSession], rule: Rule) -> set[str]:
+    """Register the training data that an empty folder is going to hold; return the ids of the sessions that it may.
+
+    Until this returns, nothing of a session has been written. If it fails, the folder is removed. Raises UserError if
+    it has training data already.
+    """
+    if (folder / MARK).exists():
+        raise UserError(f"{folder} exists already; give a new folder with --out, or remove it")
+    id = f"exp_{token_hex(8)}"
+    try:
+        write_jsonl(folder / SESSIONS, [])
+        write_json(folder / MARK, {"id": id})
+        export = ExportRow(
+            id=id,
+            folder=str(folder.resolve()),
+            cut_at=max((one.begun for one in sessions), default=store.now()),
+            rule=msgspec.to_builtins(rule),
+            sessions=len(sessions),
+        )
+        return store.add_export(export, [one.session for one in sessions])
+    except BaseException:
+        with suppress(OSError):
+            for name in (SESSIONS, MARK):
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+        raise
+
+
+def write_sessions(folder: Path, category: str, sessions: Sequence[LiveSession]) -> None:
+    """Write the sessions in the place of earlier ones, their rankings, and each turn as a captioned pair if its
+    product is of the same split as the target.
+    """
+    write_jsonl(folder / SESSIONS, sessions)
+    _write_trec(folder, sessions)
+    for split in SPLITS:
+        chosen = [one for one in sessions if one.split == split]
+        of_split = set(Catalog(folder / CAPTIONS, category).ids(split)) if chosen else set()
+        rows = [
+            {"target": one.target, "candidate": step.item, "captions": [step.text]}
+            for one in chosen
+            for step in one.steps
+            if step.item in of_split
+        ]
+        write_json(folder / CAPTIONS / "captions" / f"cap.{file_name(category)}.{split}.json", rows)
+
+
+def _write_trec(folder: Path, sessions: Sequence[LiveSession]) -> None:
+    """Write what was shown for each query id, in order, with the target of the session as the relevant product."""
+    topics: list[TrecTopic] = []
+    lines: list[str] = []
+    for one in sessions:
+        said: list[str] = []
+        for query, steps in groupby(one.steps, lambda step: step.query_id):
+            for step in steps:
+                said.append(f"[{step.item}] {step.text}")
+            topics.append(TrecTopic(query, one.target, " ".join(said)))
+            lines += run_lines(query, step.shown, range(0, -len(step.shown), -1))
+    write_text(folder / "run.trec", "".join(line + "\n" for line in lines))
+    write_topics(folder, topics)
+
+
+def write_layout(folder: Path, catalog: Catalog) -> None:
+    """Write the other files of the folder of captions: the splits of the catalog, and where the captions come from."""
+    name = file_name(catalog.category)
+    target = folder / CAPTIONS / "image_splits"
+    with writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+        for split in SPLITS:
+            source = catalog.root / "image_splits" / f"split.{name}.{split}.json"
+            if source.exists():
+                shutil.copyfile(source, target / source.name)
+    about = {"pictures": catalog.pictures_origin, "captions": "live"}
+    write_json(folder / CAPTIONS / "catalog.json", about)
+
+
+def read_sessions(folder: Path) -> list[LiveSession]:
+    """Sessions of an export. Raises UserError if the file is missing or damaged."""
+    path = folder / SESSIONS
+    lines = text_lines(path, "export of sessions", "run `fashioniq learn` again")
+    try:
+        return [msgspec.json.decode(line, type=LiveSession) for line in lines]
+    except msgspec.DecodeError as error:
+        raise UserError(f"{path} is damaged ({error}); run `fashioniq learn` again") from error
+
+
+def write_report(folder: Path, gate: Gate) -> None:
+    """Write the comparison of both models: gate.json, and a page for people."""
+    write_json(folder / GATE, gate.to_json())
+    write_learning_page(folder / "report.html", gate)
+
+
+def check_here(export: ExportRow) -> None:
+    """Raise UserError if training data are not in their folder, which may have been moved or replaced."""
+    folder, found = Path(export.folder), "none"
+    with reading(folder, "folder", "put it back"):
+        if (folder / MARK).exists():
+            found = str(read_json(folder / MARK, "the id of training data", dict).get("id"))
+        elif export.id == export.folder and (folder / SESSIONS).exists():  # of a version without ids
+            found = export.id
+    if found != export.id:
+        raise UserError(
+            f"expected the training data {export.id} in {folder}, found {found}; put the folder back and run "
+            f"`fashioniq forget` again, or `fashioniq forget --deleted {export.id}` if it was deleted"
+        )
+
+
+def remove_erased(store: Store, export: ExportRow) -> int:
+    """Write the files of training data again without erased sessions, and return the number of these sessions.
+
+    Raises UserError if the files are not in their folder, or cannot be read or written; it is then to be repeated.
+    """
+    check_here(export)
+    folder = Path(export.folder)
+    with locked(folder, WAIT):
+        if not (hashes := store.to_remove(export.id)):
+            return 0  # another process has removed them
+        sessions = read_sessions(folder)
+        erased = store.erased([one.session for one in sessions])
+        kept = [one for one in sessions if one.session not in erased]
+        with writing(folder):  # copies that killed processes left
+            for place in (folder, folder / CAPTIONS, folder / CAPTIONS / "captions"):
+                remove_leftovers(place)
+        write_sessions(folder, export.rule["category"], kept)
+        if (folder / GATE).exists():
+            content = read_json(folder / GATE, "the comparison of both models", dict)
+            gate = typed(content, Gate, folder / GATE, f"remove it and {folder / 'report.html'}")
+            said = {word for one in kept for step in one.steps for word in tokenize(step.text)}
+            gate.new_words = [word for word in gate.new_words if word in said]
+            write_report(folder, gate)
+        store.set_removed(export.id, hashes)
+    return len(hashes)

@@ -1,0 +1,99 @@
+"""Erasure of conversations in the database and in the files that were made from it."""
+
+import sys
+from pathlib import Path
+
+from fashioniq.config import Forget
+from fashioniq.files import UserError, one_line
+from fashioniq.service.learning.export import check_here, remove_erased
+from fashioniq.service.store import ExportRow, Store
+
+
+def forget(settings: Forget) -> bool:
+    """Erase conversations, also in the training data that hold them, and print the models trained on them.
+
+    Return whether this could be done everywhere; what could not is tried again by the next call. Raises UserError if
+    there is no such conversation, no such training data, or no database.
+    """
+    store = Store.open(settings.database, create=False)
+    try:
+        for id in settings.deleted:
+            _drop(store, id)
+        if settings.session:
+            if store.session(settings.session) is None and not store.erased([settings.session]):
+                raise UserError(f"no conversation {settings.session} in the database; correct --session")
+            store.erase_session(settings.session)
+            print("erased 1 conversation in the database")
+        if settings.client:
+            print(f"erased {store.erase_client(settings.client)} conversations in the database")
+        complete = carry_out(store)
+        _name_models(store)
+        return complete
+    finally:
+        store.close()
+
+
+def carry_out(store: Store) -> bool:
+    """Remove what was erased from the files of the database and from training data, and print it.
+
+    Return whether all of it was removed; what was not is printed with the reason, and tried again by the next call.
+    """
+    complete = store.finish_erasures()
+    if not complete:
+        _complain("another process reads the database, whose files still have erased conversations")
+    for export in store.stale_exports():
+        try:
+            if erased := remove_erased(store, export):
+                print(f"{export.folder}: removed {erased} of {export.sessions} conversations")
+        except UserError as error:
+            _complain(f"{export.folder} may still have erased conversations: {error}")
+            complete = False
+    return complete
+
+
+def trained_with_erased(store: Store) -> list[tuple[ExportRow, int]]:
+    """Training data whose run was trained with conversations erased since, or started from such a run; and how many."""
+    exports, counts = store.exports(), store.count_erased()
+    for _ in exports:  # each may have started from the run of another one
+        runs = {run_of(export): counts[export.id] for export in exports if export.id in counts}
+        started = {one.id: runs[Path(one.rule["run"])] for one in exports if Path(one.rule["run"]) in runs}
+        counts = started | counts
+    return [(export, counts[export.id]) for export in exports if export.id in counts]
+
+
+def run_of(export: ExportRow) -> Path:
+    """Folder of the run that was trained on training data."""
+    return Path(export.folder) / "run"
+
+
+def _name_models(store: Store) -> None:
+    for export, count in trained_with_erased(store):
+        run = run_of(export)
+        names = [one.id for one in store.models(export.rule["category"]) if Path(one.folder) == run]
+        if names or (run.exists() and _is_here(export)):
+            print(
+                f"{f'model {names[0]}' if names else 'the model'} in {run} was trained with {count} of the erased "
+                "conversations; replace it by `fashioniq learn` from a run trained without them"
+            )
+
+
+def _drop(store: Store, id: str) -> None:
+    """Remove the record of training data. Raises UserError if they exist."""
+    found = [one for one in store.exports() if one.id == id]
+    if not found:
+        raise UserError(f"expected an id of training data, found --deleted {one_line(id)}; correct it")
+    if _is_here(found[0]):
+        raise UserError(f"{found[0].folder} still has the training data {id}; remove the folder first")
+    store.drop_export(id)
+
+
+def _is_here(export: ExportRow) -> bool:
+    try:
+        check_here(export)
+    except UserError:
+        return False
+    return True
+
+
+def _complain(what: str) -> None:
+    print(f"error: {one_line(what)}", file=sys.stderr, flush=True)

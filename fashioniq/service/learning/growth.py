@@ -1,0 +1,69 @@
+"""A trained retriever with more words."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from msgspec.structs import replace
+
+from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
+from fashioniq.features.store import FeatureStore
+from fashioniq.models.linear import LinearRetriever
+from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs.trained import RETRIEVERS, create, load_retriever
+from fashioniq.runs.weights import load_wording, save_model, save_wording
+from fashioniq.service.learning.rules import LiveSession
+from fashioniq.training.linear import bigrams_of
+
+CLIENTS = 2  # that must have said a word
+
+
+def new_words(
+    sessions: Sequence[LiveSession], clients: Mapping[str, str], vocabulary: Vocabulary
+) -> list[str]:
+    """Words outside the vocabulary that CLIENTS or more clients said, the most frequent first, then by name."""
+    said_by: dict[str, set[str]] = defaultdict(set)
+    for session in sessions:
+        for word in {word for step in session.steps for word in tokenize(step.text)}:
+            said_by[word].add(clients[session.session])
+    found = [word for word, by in said_by.items() if word not in vocabulary and len(by) >= CLIENTS]
+    return sorted(found, key=lambda word: (-len(said_by[word]), word))
+
+
+@torch.no_grad()
+def grow(
+    run: Path, out: Path, store: FeatureStore, sessions: Sequence[LiveSession], words: Sequence[str]
+) -> None:
+    """Write to `out` the retriever of a run with further words; a linear one gets bigrams of the sessions, too.
+
+    It ranks as before where none of them is said. The new embeddings have the initial values of a new model, which
+    are zero in a linear one.
+    """
+    model, before, about = load_retriever(run, read_run(run, RetrieverRun).category, store)
+    after = Vocabulary([*before.words[len(SPECIAL) :], *words])
+    sizes = about.sizes | {"vocabulary": len(after)}
+    old = model.state_dict()
+    if isinstance(model, LinearRetriever):
+        examples = [(step.item, step.text, one.target) for one in sessions for step in one.steps]
+        firsts_G, seconds_G = old["bigram_G"] // len(before), old["bigram_G"] % len(before)
+        known_G = firsts_G * len(after) + seconds_G
+        codes_G = torch.tensor(sorted({*known_G.tolist(), *bigrams_of(examples, after)}), dtype=torch.long)
+        sizes["bigrams"] = len(codes_G)
+        bag_GD = old["bag_GD"].new_zeros(len(after) + len(codes_G), old["bag_GD"].shape[1])
+        bag_GD[: len(before)] = old["bag_GD"][: len(before)]
+        bag_GD[len(after) + torch.searchsorted(codes_G, known_G)] = old["bag_GD"][len(before) :]
+        old |= {"bigram_G": codes_G, "bag_GD": bag_GD}
+    grown = create(RETRIEVERS, about.model, sizes)
+    weights = grown.state_dict()
+    for name, tensor in old.items():
+        if weights[name].shape == tensor.shape:
+            weights[name].copy_(tensor)
+        else:  # a word embedding
+            weights[name][: len(tensor)] = tensor
+    save_model(out, grown, replace(about, sizes=sizes, words=after.words))
+    if (found := load_wording(run, sizes["features"])) is not None:
+        wording, of_labels = found
+        save_wording(
+            out, of_labels, wording.weights, wording.labels, figures=wording.figures, said=wording.said
+        )

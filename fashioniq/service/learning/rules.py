@@ -1,0 +1,205 @@
+"""Rules that choose sessions for training and for the gate, so that nothing leaks from one to the other."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from fashioniq.data.clauses import shortened
+from fashioniq.data.words import tokenize
+from fashioniq.service.learning.signals import target_of
+from fashioniq.service.store import EventRow, SessionRow, TurnRow
+from fashioniq.service.store.scrub import REMOVED
+
+A_DAY = 20  # sessions of one client
+TITLE_WORDS = 4  # consecutive words of the target's title that a text must not have
+SPLITS = ("train", "val", "test")
+_URL = re.compile(r"https?://|www\.", re.IGNORECASE)
+
+Logged = tuple[SessionRow, list[TurnRow], list[EventRow]]
+
+
+class LiveStep(msgspec.Struct, frozen=True):
+    """What a shopper said about an item, and what was shown for it; a long request has several steps."""
+
+    item: str
+    text: str
+    query_id: str = ""
+    shown: list[str] = []
+
+
+class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with its target: a line of sessions.jsonl. `split` is that of the target in the catalog."""
+
+    session: str
+    split: str
+    target: str
+    weight: float
+    signal: str
+    model: str
+    begun: datetime
+    steps: list[LiveStep]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What the rules need to know of the catalog: the split and the title of each product with features.
+
+    `copies` are groups of products that are the same, or look the same.
+    """
+
+    split_of: Mapping[str, str]
+    titles: Mapping[str, str] = field(default_factory=dict)
+    copies: Sequence[Collection[str]] = ()
+
+    def named(self, product: str) -> str:
+        """The product, or for a variant that the catalog lacks, the first one of its group there."""
+        groups = (group for group in self.copies if product in group and product not in self.split_of)
+        return next((name for group in groups for name in sorted(group) if name in self.split_of), product)
+
+    def latest_split(self) -> dict[str, str]:
+        """For each product in groups of copies, the last split of these groups in the order train, val, test."""
+        latest: dict[str, str] = {}
+        for group in self.copies:
+            here = [name for name in group if name in self.split_of]
+            splits = [latest.get(name, self.split_of[name]) for name in here]
+            latest |= dict.fromkeys(here, max(splits, key=SPLITS.index)) if splits else {}
+        return latest
+
+
+@dataclass(frozen=True)
+class LearningSessions:
+    """Sessions that may be learnt from, and those of the gate, whose split is test.
+
+    `counts` are the numbers of sessions and turns that each rule left out. `clients` are the clients of the
+    sessions, `shown` the products that were shown before `cut`.
+    """
+
+    sessions: list[LiveSession]
+    counts: dict[str, int]
+    cut: datetime | None
+    clients: dict[str, str]
+    shown: set[str]
+
+    def of(self, *splits: str) -> list[LiveSession]:
+        """Sessions of some splits."""
+        return [one for one in self.sessions if one.split in splits]
+
+
+def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> LearningSessions:
+    """Choose sessions of a log, which is ordered by time.
+
+    The latest `held_out` of the sessions test only, and the earlier ones never do. `words` is the number of
+    words that the model reads at once.
+    """
+    counts: Counter[str] = Counter()
+    cut = log[int(len(log) * (1 - held_out))][0].created_at if log else None
+    latest, kept, days = shop.latest_split(), [], Counter[tuple[str, str]]()
+    for session, turns, events in log:
+        client = _client(session)
+        days[client, session.created_at.date().isoformat()] += 1
+        target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
+        target = target and target._replace(product=shop.named(target.product))
+        split = shop.split_of.get(target.product, "") if target else ""
+        late = cut is not None and session.created_at >= cut
+        if session.origin in ("test", "bot"):
+            counts["sessions of tests and bots"] += 1
+        elif days[client, session.created_at.date().isoformat()] > A_DAY:
+            counts[f"sessions above {A_DAY} of a client on a day"] += 1
+        elif target is None:
+            counts["sessions without a target"] += 1
+        elif not split:
+            counts["sessions whose target is not in the catalog"] += 1
+        elif latest.get(target.product, split) != split:
+            counts["sessions whose target has a copy in a later split"] += 1
+        elif late != (split == "test"):
+            counts["sessions of the other period: test targets before the cut, others after it"] += 1
+        elif not (steps := _steps(turns, target.product, shop, words, counts)):
+            counts["sessions without a usable turn"] += 1
+        else:
+            kept.append(
+                LiveSession(
+                    session=session.id,
+                    split=split,
+                    target=target.product,
+                    weight=target.weight,
+                    signal=target.signal,
+                    model=session.model,
+                    begun=session.created_at,
+                    steps=steps,
+                )
+            )
+    clients = {session.id: _client(session) for session, _, _ in log}
+    disjoint = client_disjoint(kept, clients)
+    if len(kept) > len(disjoint):
+        counts["sessions of clients on both sides"] = len(kept) - len(disjoint)
+    earlier = [turns for session, turns, _ in log if cut is not None and session.created_at < cut]
+    shown = {one["id"] for turns in earlier for turn in turns for one in turn.shown}
+    return LearningSessions(disjoint, dict(counts), cut, clients, shown)
+
+
+def client_disjoint(sessions: Iterable[LiveSession], clients: Mapping[str, str]) -> list[LiveSession]:
+    """Sessions without those that put a client on both sides; the hash of the client chooses the side it keeps."""
+    sessions = list(sessions)
+    testing = {clients[one.session] for one in sessions if one.split == "test"}
+    training = {clients[one.session] for one in sessions if one.split != "test"}
+    both = testing & training
+    return [
+        one
+        for one in sessions
+        if clients[one.session] not in both or (one.split == "test") == _fold(clients[one.session])
+    ]
+
+
+def tells(text: str, target: str, title: str) -> bool:
+    """Whether a text names the target: by its id, an address, or TITLE_WORDS consecutive words of its title."""
+    said, named = tokenize(text), tokenize(title)
+    spans = {tuple(named[at : at + TITLE_WORDS]) for at in range(len(named) - TITLE_WORDS + 1)}
+    return (
+        _URL.search(text) is not None
+        or re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text, re.IGNORECASE) is not None
+        or any(tuple(said[at : at + TITLE_WORDS]) in spans for at in range(len(said)))
+    )
+
+
+def _steps(
+    turns: Sequence[TurnRow], target: str, shop: Shop, words: int, counts: Counter[str]
+) -> list[LiveStep]:
+    """Turns until the answer that showed the target first, in clauses as the service reads them."""
+    steps: list[LiveStep] = []
+    seen = False
+    for turn in turns:
+        text = (turn.says or "").replace(REMOVED, " ")
+        if turn.kind == "says" and tokenize(text):
+            if turn.about is None:
+                counts["turns about no product"] += 1
+            elif turn.heard.get("clauses") == []:
+                counts["turns that name limits only, such as a price"] += 1
+            elif seen:
+                counts["turns after the target was shown"] += 1
+            elif turn.about == target:
+                counts["turns about the target itself"] += 1
+            elif tells(text, target, shop.titles.get(target, "")):
+                counts["turns that name the target"] += 1
+            elif shop.split_of[target] != "test" and shop.split_of.get(turn.about) != shop.split_of[target]:
+                counts["turns about a product of another split, in training"] += 1
+            else:
+                shown = [one["id"] for one in turn.shown]
+                clauses = shortened(text, words)[0]
+                steps += [LiveStep(turn.about, clause, turn.query_id, shown) for clause in clauses]
+        elif turn.kind == "says" and turn.word_ids:
+            counts["turns whose text has expired"] += 1
+        seen = seen or any(one["id"] == target for one in turn.shown)
+    return steps
+
+
+def _client(session: SessionRow) -> str:
+    return session.client or session.id
+
+
+def _fold(client: str) -> bool:
+    return hashlib.sha256(client.encode()).digest()[0] % 2 == 0

@@ -1,0 +1,231 @@
+"""`fashioniq learn`: from the log of the service to a new model."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+from fashioniq.config import EvalDialogs, Learn, TrainRetriever
+from fashioniq.config.parser import read_settings
+from fashioniq.data.catalog import ALL, SPLITS, Catalog
+from fashioniq.data.images import UnreadableImage
+from fashioniq.evaluation.protocols import PROTOCOLS
+from fashioniq.evaluation.run import run_dialogs
+from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.files import UserError, check_writable, exclusive
+from fashioniq.metrics.ranking import recall_at
+from fashioniq.prepare.similar import copies, look_of
+from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs.trained import load_retriever
+from fashioniq.service.inference import Inference
+from fashioniq.service.learning import export
+from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
+from fashioniq.service.learning.gate import judge, replay
+from fashioniq.service.learning.growth import grow, new_words
+from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
+from fashioniq.service.learning.verdict import Gate, Rule, Verdict
+from fashioniq.service.models import Models
+from fashioniq.service.served_model import Served
+from fashioniq.service.store import Store
+from fashioniq.systems import fashion_iq, load
+from fashioniq.training.retriever import RecordedSessions
+from fashioniq.training.retriever_run import train_retriever
+
+BATCH = 128  # simulated dialogs of the gate
+NEEDED = 2  # sessions to train on
+
+
+def learn(settings: Learn) -> Gate:
+    """Export the conversations, train on them, and judge the new model; return the verdict of the gate.
+
+    Before and after it, what was erased is removed from earlier training data. Raises UserError if OUT exists, if
+    there is no database, or if there is nothing to learn from.
+    """
+    with ExitStack() as alone:
+        alone.enter_context(exclusive(settings.out))
+        if settings.out.exists():
+            raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
+        check_writable(settings.out)
+        trained = _training_of(settings)
+        catalog = Catalog(trained.data, trained.category)
+        features = open_store(trained.data, trained.category, trained.features, trained.attrs)
+        retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
+        store = Store.open(settings.database, create=False)
+        try:
+            carry_out(store)
+            if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
+                print(
+                    f"{settings.run} was trained with conversations that were erased; start from an earlier run"
+                )
+            shop = shop_of(catalog, features, store)  # reads pictures, so before the log
+            log = store.log(catalog.category)
+            chosen = choose(log, shop, settings.held_out, retriever.max_words)
+            consents = store.count_by_consent(catalog.category)
+            print(_summary(chosen, len(log), consents))
+            stored = sum(consents.values())
+            _check_enough(chosen, len(log), stored, settings)
+            rule = Rule(
+                category=catalog.category,
+                run=str(settings.run.resolve()),
+                cut=chosen.cut.isoformat() if chosen.cut else None,
+                left_out=chosen.counts,
+            )
+            present = export.begin(store, settings.out, chosen.sessions, rule)
+            chosen = replace(chosen, sessions=[one for one in chosen.sessions if one.session in present])
+            _check_enough(chosen, len(log), stored, settings)
+            training = chosen.of("train")
+            export.write_layout(settings.out, catalog)
+            export.write_sessions(settings.out, catalog.category, chosen.sessions)
+            frozen = trained.word_vectors is not None  # new words would keep random vectors
+            words = [] if frozen else new_words(training, chosen.clients, vocabulary)
+            print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
+            grow(settings.run, settings.out / "start", features, training, words)
+            print(train_retriever(trained, _source(training, chosen.of("val"))))
+            verdict = _judged(settings, trained, catalog, chosen)
+            gate = Gate(**asdict(verdict), rule=rule, new_words=words, sizes=_sizes(chosen))
+            export.write_report(settings.out, gate)
+            _print_verdict(verdict, settings.out)
+            if settings.activate and verdict.passed:
+                _activate(store, settings, catalog.category)
+            return gate
+        finally:
+            alone.close()  # `forget` may write the training data from here on
+            try:
+                carry_out(store)  # what was erased meanwhile
+            finally:
+                store.close()
+
+
+def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: Learn) -> None:
+    """Raise UserError with one reason if there are too few conversations to train on."""
+    if (found := len(chosen.of("train"))) >= NEEDED:
+        return
+    if logged < NEEDED:
+        raise UserError(
+            f"expected {NEEDED} conversations with consent for training in {settings.database}, found {logged} of "
+            f"{stored}; ask shoppers for their consent"
+        )
+    left_out = {rule: count for rule, count in chosen.counts.items() if rule.startswith("sessions")}
+    if not left_out:
+        raise UserError(
+            f"expected {NEEDED} conversations about products of the train split in {settings.database}, found {found} "
+            f"of {logged}; serve these products, too (--split all)"
+        )
+    most = max(left_out, key=left_out.__getitem__)
+    raise UserError(
+        f"expected {NEEDED} conversations to train on in {settings.database}, found {found} of {logged}; most were "
+        f'left out as {most} ({left_out[most]:,}): see "What is learnt from" in docs/service.md'
+    )
+
+
+def _training_of(settings: Learn) -> TrainRetriever:
+    """The settings of the running model's training, for a training that starts from OUT/start."""
+    return replace(
+        read_settings(settings.run / "config.yaml", TrainRetriever),
+        run=settings.out / "run",
+        init_from=settings.out / "start",
+        epochs=settings.epochs,
+        seed=settings.seed,
+        device=settings.device,
+        stage="supervised",
+    )
+
+
+def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
+    """What the rules need of a catalog: products with features, and groups of copies by picture or group id."""
+    split_of = {name: split for split in SPLITS for name in catalog.ids(split) if name in features}
+    names, looks = [], []
+    for name, path in catalog.images.items():
+        if name in split_of:
+            try:
+                looks.append(look_of(path))
+                names.append(name)
+            except UnreadableImage:
+                pass
+    groups: dict[str, list[str]] = {}
+    for product in store.products(catalog.category):
+        if product.group_id is not None:
+            groups.setdefault(product.group_id, []).append(product.id)
+    same = [[names[position] for position in group] for group in copies(looks)]
+    return Shop(split_of, catalog.titles, [*same, *groups.values()])
+
+
+def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
+    """Function that makes the source of the training dialogs."""
+
+    def rows(sessions: Sequence[LiveSession]) -> list[Any]:
+        return [(one.target, [(said.item, said.text) for said in one.steps], one.weight) for one in sessions]
+
+    return partial(RecordedSessions, {"train": rows(training), "val": rows(val)})
+
+
+def _judged(settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: LearningSessions) -> Verdict:
+    """Verdict of the gate on the test sessions and on simulated dialogs."""
+    runs = settings.run, settings.out / "run"
+    held_out = chosen.of("test")
+    about_test = {said.item for one in held_out for said in one.steps} <= set(catalog.ids("test"))
+    split = "test" if about_test else ALL  # what the service searched
+    systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
+    running, new = (replay(system, held_out) for system in systems)
+    simulated = tuple(_simulated(settings, trained, run) for run in runs)
+    return judge(
+        held_out,
+        running,
+        new,
+        (simulated[0], simulated[1]),
+        training=chosen.of("train"),
+        shown=chosen.shown,
+        min_targets=settings.min_targets,
+    )
+
+
+def _simulated(settings: Learn, trained: TrainRetriever, run: Path) -> float:
+    """R@10 after the last turn of simulated dialogs, averaged over the simulated users of the running model."""
+    users = [one for one in read_run(settings.run, RetrieverRun).users if one not in ("recorded", "live")]
+    found = []
+    for user in users:
+        options = EvalDialogs(
+            run=run, data=trained.data, category=trained.category, features=trained.features, user=[user]
+        )
+        options.device, options.samples = settings.device, trained.samples
+        task = fashion_iq.build(options)[0]
+        found.append(recall_at(run_dialogs(task, PROTOCOLS[task.protocol], BATCH).rank_NT[:, -1], 10))
+    return sum(found) / max(1, len(found))
+
+
+def _activate(store: Store, settings: Learn, category: str) -> None:
+    before = store.active_model(category)
+    inference = Inference()
+    load_run = partial(Served.of, split=ALL, device=settings.device)
+    served = Models(store, inference, load_run, None).register(settings.out / "run")
+    inference.close()
+    store.activate_model(served.version)
+    print(f"{served.version} is active")
+    if before is not None:
+        print(f"to go back: curl -X POST http://127.0.0.1:8000/v1/models/{before.id}/activate")
+
+
+def _sizes(chosen: LearningSessions) -> dict[str, int]:
+    return {split: len(chosen.of(split)) for split in SPLITS}
+
+
+def _summary(chosen: LearningSessions, count: int, consents: dict[str, int]) -> str:
+    without = sum(number for consent, number in consents.items() if consent != "training")
+    sizes = ", ".join(f"{split} {number:,}" for split, number in _sizes(chosen).items())
+    lines = [f"{count:,} conversations may be learnt from ({without:,} without consent): {sizes}"]
+    lines += [f"  left out: {number:,} {rule}" for rule, number in sorted(chosen.counts.items())]
+    return "\n".join(lines)
+
+
+def _print_verdict(verdict: Verdict, out: Path) -> None:
+    for row in verdict.rows:
+        interval = (
+            "" if row.low is None else f" (95 % interval {row.low:+.3f} to {row.high:+.3f}, p {row.p:.4f})"
+        )
+        print(f"{row.name}: running {row.running:.3f}, new {row.new:.3f}{interval}")
+    print("passes the gate" if verdict.passed else f"does not pass the gate: {'; '.join(verdict.reasons)}")
+    print(f"report in {out / 'report.html'}")

@@ -1,0 +1,298 @@
+"""The shopper's page: rendered on the server, so that it works without scripts.
+
+A form is answered with a redirect to the page. page.js sends the same forms with the header X-Fragment, and receives
+the part of the page that changes, rendered from the same templates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
+from fastapi.responses import RedirectResponse
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from fashioniq.service.forms import Key, Sent, cookie_name, same_origin
+from fashioniq.service.problems import Problem, wrong
+from fashioniq.service.schemas import FiltersBody, LabelWishBody, Number, SessionBody, StartBody, TurnBody
+from fashioniq.service.served_model import Served
+from fashioniq.service.service import Service
+from fashioniq.service.store import SessionRow
+from fashioniq.service.uploads import MAX_BYTES
+from fashioniq.service.view import PREFIX, STATIC, ProblemView, message_of, render, state, static_file
+
+LIFE = 24 * 3600  # seconds of a cookie
+FORM = 64 * 1024  # bytes of a form besides its picture
+WITH_PRODUCTS = {  # problems that are shown above the products
+    "invalid",
+    "key-reused",
+    "not-shown",
+    "not-held",
+    "nothing-understood",
+    "questions-only",
+    "too-many-turns",
+    "turn-conflict",
+    "unknown-label",
+    "unreadable-picture",
+}
+
+
+@dataclass
+class Visit:
+    """A request of a shopper. `cookie` is the new value of the cookie, empty to remove it, None to leave it.
+
+    `stale` tells that the session of the cookie has ended.
+    """
+
+    request: Request
+    service: Service
+    served: Served
+    session: SessionRow | None = None
+    stale: bool = False
+    cookie: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Address of the page of the category."""
+        return f"{PREFIX}/{self.served.category}"
+
+    @property
+    def private(self) -> bool:
+        """Whether the browser asks not to use what is said (Global Privacy Control)."""
+        return self.request.headers.get("sec-gpc") == "1"
+
+    def started(self, sent: Sent, start: StartBody | None = None) -> SessionRow:
+        """The session, which begins with the first form that is sent."""
+        if self.stale:
+            raise Problem("session-expired")
+        if self.session is None:
+            self.request.app.state.access.limit(self.request, "sessions")
+            wanted = SessionBody(category=self.served.category, start=start or StartBody())
+            answer = self.service.start(wanted, "page", key="page", secret=sent.key)
+            self.session = self.service.open(answer.session_id, answer.session_token)
+            self.cookie = f"{answer.session_id}.{answer.session_token}"
+        return self.session
+
+    def turn(self, sent: Sent, **fields: Any) -> None:
+        """Add a turn."""
+        session = self.started(sent)
+        try:
+            turn = TurnBody(after_turn=sent.after_turn, **fields)
+        except ValidationError:
+            raise wrong("/says", "invalid") from None
+        self.service.add_turn(session, turn, sent.stored_key)
+        self.request.app.state.measures.turns.labels(session.category).inc()
+
+    def page(self, message: ProblemView | None = None, status: int = 200, draft: str = "") -> Response:
+        """The page with the present state of the conversation."""
+        values = state(self.request, self.service, self.served, self.session)
+        values |= {"message": message, "draft": draft}
+        return self._with_cookie(render(self.request, "shop.html", values, status))
+
+    def redirect(self, query: str) -> Response:
+        """Answer to a form."""
+        return self._with_cookie(RedirectResponse(self.path + query, 303))
+
+    def _with_cookie(self, response: Response) -> Response:
+        if self.cookie is not None:
+            response.set_cookie(
+                cookie_name(self.served.category),
+                self.cookie,
+                max_age=LIFE if self.cookie else 0,
+                path=PREFIX,
+                secure=self.request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return response
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add the routes of the page."""
+
+    @router.get("/", include_in_schema=False)
+    def root() -> Response:
+        return RedirectResponse(PREFIX, 303)
+
+    @router.get(PREFIX, include_in_schema=False)
+    def categories(request: Request) -> Response:
+        names = request.app.state.service.models.categories
+        if len(names) == 1:
+            return RedirectResponse(f"{PREFIX}/{names[0]}", 303)
+        return render(request, "categories.html", {"categories": names})
+
+    @router.get(PREFIX + "/static/{name}", include_in_schema=False)
+    def static(name: str) -> Response:
+        if name not in STATIC:
+            raise Problem("not-found")
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(static_file(name), media_type=STATIC[name], headers=headers)
+
+    @router.get(PREFIX + "/{category}", include_in_schema=False)
+    def shop(visit: Here) -> Response:
+        if not visit.stale:
+            return visit.page()
+        visit.cookie = ""
+        return visit.page(ProblemView("new"))
+
+    @router.post(
+        PREFIX + "/{category}/picture",
+        include_in_schema=False,
+        dependencies=[Depends(same_origin)],
+        max_body_size=MAX_BYTES + FORM,
+    )
+    def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
+        """Begin again with the products like an uploaded picture."""
+        try:
+            request.app.state.access.limit(request, "uploads")
+            seen = visit.service.upload(visit.served.category, picture.file.read())
+            visit.session, visit.stale = None, False
+            visit.started(Sent(key=key), StartBody(picture_id=seen.picture_id))
+        except Problem as problem:
+            if problem.code not in WITH_PRODUCTS:
+                raise
+            return visit.page(message_of(problem, None), problem.status)
+        return visit.redirect("")
+
+    @router.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
+    def generated(request: Request, visit: Here, n: Number) -> Response:
+        """The picture generated from the words of a turn."""
+        request.app.state.access.limit(request, "turns")
+        if visit.session is None:
+            raise Problem("unknown-session")
+        return Response(visit.service.picture(visit.session, n), media_type="image/webp")
+
+    for name, action in ACTIONS.items():
+        router.post(
+            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(same_origin)]
+        )(_answering(action))
+
+
+def problem_page(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
+    """An error as a page, or as the message alone for page.js."""
+    sent: Sent | None = getattr(request.state, "sent", None)
+    message = message_of(problem, sent)
+    if sent is not None and problem.status in (429, 500, 503):
+        message.action = request.url.path
+        given = sent.model_dump(exclude_unset=True, exclude_none=True)
+        message.retry = [
+            (name, str(one))
+            for name, value in given.items()
+            for one in (value if isinstance(value, list) else [value])
+        ]
+    return render(request, "problem.html", {"message": message}, problem.status, headers)
+
+
+def _here(request: Request, category: str) -> Visit:
+    service: Service = request.app.state.service
+    visit = Visit(request, service, service.models.active(category))
+    id, _, token = request.cookies.get(cookie_name(visit.served.category), "").partition(".")
+    if id:
+        try:
+            visit.session = service.open(id, token)
+        except Problem as problem:
+            if problem.code not in ("unknown-session", "session-expired"):
+                raise
+        if visit.session is None or visit.session.category != visit.served.category:
+            visit.session, visit.stale = None, True
+    if visit.session and visit.private and visit.session.consent != "none":
+        service.store.set_consent(id, "none")
+        visit.session = replace(visit.session, consent="none")
+    return visit
+
+
+Here = Annotated[Visit, Depends(_here)]
+Action = Callable[[Visit, Sent], str | None]
+
+
+def _answering(action: Action) -> Callable[..., Response]:
+    """Route of a form: a redirect, or the page with what is wrong."""
+
+    def answer(request: Request, visit: Here, sent: Annotated[Sent, Form()]) -> Response:
+        request.state.sent = sent = visit.served.spelled(sent)
+        request.app.state.access.limit(request, "turns")
+        try:
+            query = action(visit, sent)
+        except Problem as problem:
+            if problem.code not in WITH_PRODUCTS:
+                raise
+            return visit.page(message_of(problem, sent), problem.status, sent.says)
+        return visit.redirect(query or "")
+
+    return answer
+
+
+def _say(visit: Visit, sent: Sent) -> None:
+    if visit.session is None and sent.about and sent.about not in visit.served.typical:
+        visit.started(sent, StartBody(product_id=sent.about))
+    if sent.wish:
+        visit.turn(sent, wish=LabelWishBody(label=sent.wish))
+    else:  # about no product, unless one was chosen
+        visit.turn(sent, says=(sent.chip or sent.says).strip(), about=sent.about or "")
+
+
+def _like(visit: Visit, sent: Sent) -> None:
+    visit.turn(sent, like=sent.product)
+
+
+def _less_like(visit: Visit, sent: Sent) -> None:
+    visit.turn(sent, less_like=sent.product)
+
+
+def _drop(visit: Visit, sent: Sent) -> None:
+    visit.turn(sent, drop=sent.drop)
+
+
+def _filter(visit: Visit, sent: Sent) -> None:
+    if sent.without == "all":
+        filters = FiltersBody()
+    elif sent.without:
+        present = visit.service.read(visit.started(sent)).filters
+        filters = present.model_copy(update={sent.without: None})
+    else:
+        filters = sent.filters
+    visit.turn(sent, filters=filters)
+
+
+def _undo(visit: Visit, sent: Sent) -> None:
+    visit.service.undo(visit.started(sent), sent.to + 1)
+
+
+def _choose(visit: Visit, sent: Sent) -> str:
+    visit.service.choose(visit.started(sent), sent.product or "", sent.stored_key)
+    return f"?chosen={quote(sent.product or '', safe='')}"
+
+
+def _consent(visit: Visit, sent: Sent) -> None:
+    consent = "none" if visit.private else sent.consent
+    if visit.session is not None or consent != "none":
+        visit.service.store.set_consent(visit.started(sent).id, consent)
+
+
+def _delete(visit: Visit, sent: Sent) -> str:
+    if visit.session is not None:
+        visit.service.store.erase_session(visit.session.id)
+    visit.cookie = ""
+    return "?deleted"
+
+
+def _restart(visit: Visit, sent: Sent) -> None:
+    visit.session, visit.stale, visit.cookie = None, False, ""
+    if sent.product:
+        visit.started(sent, StartBody(product_id=sent.product))
+
+
+ACTIONS: dict[str, Action] = {
+    "say": _say,
+    "like": _like,
+    "less-like": _less_like,
+    "drop": _drop,
+    "filters": _filter,
+    "undo": _undo,
+    "choose": _choose,
+    "consent": _consent,
+    "delete": _delete,
+    "restart": _restart,
+}

@@ -1,0 +1,206 @@
+"""What an answer says of products, words and pictures."""
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+import numpy as np
+
+from fashioniq.data.cards import Product
+from fashioniq.data.clauses import clauses_of
+from fashioniq.data.statements import stated_attributes
+from fashioniq.language.wishes import Wishes
+from fashioniq.loop.live import Live
+from fashioniq.service.schemas import (
+    FacetCounts,
+    FamilyCounts,
+    FiltersBody,
+    HeardReply,
+    LabelCount,
+    Notice,
+    PictureReply,
+    PriceBody,
+    PriceCount,
+    ResultReply,
+    ScorePartsReply,
+    SizeCount,
+    Why,
+    WishScore,
+)
+from fashioniq.service.served_model import Served
+
+WIDTH = 320  # pixels of a picture on the page
+MOST_REASONS = 4  # why a product was found
+NOTES = {  # texts of notices by their codes
+    "no-price": "The price to compare with is not known; say what it should cost.",
+    "no-prices": "The prices of these products are not known.",
+    "no-sizes": "The sizes of these products are not known.",
+    "no-stock": "It is not known which of these products are in stock.",
+}
+
+
+def result(
+    served: Served, product: Product, rank: int, texts: Iterable[str] = (), wishes: Wishes | None = None
+) -> ResultReply:
+    """A product as the API shows it, after these texts of a dialog, or with the wishes that were read of them.
+
+    Scores are rounded, so that they do not give the vectors away.
+    """
+    row = served.shelf.row(product.id)
+    title = (row.title if row and row.title else product.title) or product.id
+    picture = None
+    if product.picture is not None:
+        url = f"/v1/categories/{served.category}/products/{quote(product.id, safe='')}/image?w={WIDTH}"
+        picture = PictureReply(url=url, width=WIDTH, alt=title)
+    priced = row is not None and row.price_minor is not None and row.currency is not None
+    return ResultReply(
+        product_id=product.id,
+        rank=rank,
+        score=round(_score(product.distance), 2),
+        title=title,
+        price=PriceBody.model_construct(minor=row.price_minor, currency=row.currency)
+        if row and priced
+        else None,
+        sizes=list(row.sizes) or None if row else None,
+        in_stock=row.in_stock if row else None,
+        url=row.url if row else None,
+        image=picture,
+        why=_why(texts, title, product.attributes)
+        if wishes is None
+        else _met(served, product.id, wishes, title),
+    )
+
+
+def notices(
+    served: Served, turns: int, heard: HeardReply, notes: Iterable[str], unmet: FiltersBody | None
+) -> list[Notice]:
+    """What the person should know of an answer; `notes` are codes, `unmet` are filters that no product meets."""
+    found = [Notice(code=code, text=NOTES[code]) for code in notes]
+    if served.max_turns and turns > served.max_turns:
+        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
+        found.append(Notice(code="more-turns-than-trained", text=text))
+    if heard.cut_after:
+        found.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
+    if unmet is not None:
+        counts = served.shelf.without_each(unmet)
+        rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        found.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
+    return found
+
+
+def distant(served: Served, turns: int, products: Sequence[Product]) -> list[Notice]:
+    """A notice if even the nearest product is farther than nearly all targets of the training were."""
+    far = served.metrics.get("val_distance_95")
+    if not turns or not products or far is None or products[0].distance <= far:
+        return []
+    return [Notice(code="nothing-near", text="Nothing here fits well; these are the nearest products.")]
+
+
+def undrawn(width: int | None) -> list[Notice]:
+    """A notice if no picture could be generated; `width` is None where none was wanted."""
+    text = "No picture could be drawn from these words, so they were searched for as a text."
+    return [Notice(code="no-picture", text=text)] if width == 0 else []
+
+
+def generated_picture(
+    session_id: str, n: int, width: int | None, texts: Sequence[str]
+) -> PictureReply | None:
+    """Address of the generated picture of a turn, described by the last of the texts."""
+    if not width:
+        return None
+    words = next((text for text in reversed(texts) if text), "words that are no longer stored")
+    return PictureReply(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
+
+
+def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> list[Notice]:
+    """A notice if not even the first product meets all wishes."""
+    wording = served.system.wording
+    if wording is None or not products:
+        return []
+    item = served.system.gallery.items.positions[products[0].id]
+    if wording.obeys(wishes, item):
+        return []
+    return [Notice(code="not-all", text="No product has all of it; these come closest.")]
+
+
+def parts(live: Live, name: str) -> ScorePartsReply:
+    """Parts of the score of a product in a dialog."""
+    gallery, wording = live.system.gallery, live.system.wording
+    item = gallery.items.positions[name]
+    square = (gallery.vectors_ND[item].float() - live.query.vector_BD[0]).square().sum().item()
+    lexical, met = (0.0, []) if wording is None else wording.score_of(live.wishes, item)
+    return ScorePartsReply(
+        vector=round(1 - square / 2, 2),
+        lexical=round(lexical, 2),
+        wishes=[
+            WishScore(
+                text=wish.text,
+                labels=sorted(wish.labels),
+                denied=wish.denied,
+                has=round(has, 2),
+                adds=round(adds, 2),
+            )
+            for wish, has, adds in met
+        ],
+    )
+
+
+def facets(served: Served, wishes: Wishes, filters: FiltersBody) -> FacetCounts:
+    """Counts among the products that meet filters and wishes."""
+    allowed_N, wording = served.shelf.allowed(filters)[0].numpy(), served.system.wording
+    obeying_N = allowed_N if wording is None or not wishes.held else allowed_N & wording.obeying(wishes)
+    found = int(np.count_nonzero(obeying_N))
+    counted_N = obeying_N if found else allowed_N
+    offers = served.shelf.counts(counted_N)
+    return FacetCounts(
+        products=found,
+        families=[
+            FamilyCounts(
+                family=family, labels=[LabelCount(label=label, count=count) for label, count in some]
+            )
+            for family, some in served.facets.counts(counted_N).items()
+        ],
+        sizes=[SizeCount(size=size, count=count) for size, count in offers.sizes],
+        in_stock=offers.in_stock,
+        prices=[
+            PriceCount(gte=one.gte, lte=one.lte, currency=one.currency, count=count)
+            for one, count in offers.prices
+        ],
+    )
+
+
+def _score(distance: float) -> float:
+    """Score that falls with the distance: between 0 and 1, above 1 where the words outweigh the distance."""
+    return 1 / (1 + distance) if distance >= 0 else 1 - distance
+
+
+def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Why]:
+    """Attribute words of the dialog that the product has too, at most four; the newest first."""
+    in_attributes = {
+        word: attribute for attribute in attributes for word in (_words(attribute) or [attribute])
+    }
+    in_title, found = set(_words(title)), dict[str, Why]()
+    for word in [word for text in reversed(list(texts)) for word in _words(text)]:
+        if word in in_attributes:
+            found.setdefault(word, Why(word=in_attributes[word], by="attribute"))
+        elif word in in_title:
+            found.setdefault(word, Why(word=word, by="title"))
+    return list(found.values())[:MOST_REASONS]
+
+
+def _met(served: Served, name: str, wishes: Wishes, title: str) -> list[Why]:
+    """What a product has of what is wanted, the newest wishes first."""
+    wording = served.system.wording
+    assert wording is not None, "there are wishes"
+    labels = frozenset(wording.labels_of(served.system.gallery.items.positions[name]))
+    found = dict[str, Why]()
+    for wish in reversed([wish for wish in wishes.held if not wish.denied]):
+        for label in sorted(wish.labels & labels):
+            found.setdefault(label, Why(word=label, by="attribute"))
+        if not wish.labels and wish.text.lower() in title.lower():
+            found.setdefault(wish.text, Why(word=wish.text, by="title"))
+    return list(found.values())[:MOST_REASONS]
+
+
+def _words(text: str) -> list[str]:
+    """Attribute words that a text asserts, clause by clause."""
+    return [word for clause in clauses_of(text) for word in stated_attributes(clause)[0]]

@@ -1,0 +1,118 @@
+"""Filters that are said: limits of price, size and stock in the words of a request."""
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from fashioniq.data.offers import MAX_PRICE, decimals
+from fashioniq.language.wishes import EVERYTHING, OfferLimits, ParsedRequest
+from fashioniq.service.schemas import FiltersBody, PriceFilter, SizesFilter
+from fashioniq.service.served_model import Served
+
+Kind = Literal["price", "sizes", "in_stock"]
+KINDS: tuple[Kind, ...] = ("price", "sizes", "in_stock")
+HUNDREDTHS = 2  # decimals of the prices of OfferLimits, in any currency
+
+
+def filters_after(
+    served: Served, filters: FiltersBody, request: ParsedRequest, about: str | None
+) -> tuple[FiltersBody, tuple[str, ...]]:
+    """Filters after a request about a product, or none, and codes of notices.
+
+    A limit is no filter where nothing is known of any product, such as a price in a shop without prices.
+    """
+    limits, back = request.limits, request.taken_back
+    if limits == OfferLimits() and not back:
+        return filters, ()
+    limits, notes = _known(served, limits)
+    row = served.shelf.row(about) if about is not None else None
+    price = None
+    if limits.cheaper:
+        if row is None or row.price_minor is None or row.currency is None:
+            notes.append("no-price")
+        else:
+            price = _scaled(row.price_minor, decimals(row.currency), HUNDREDTHS)
+            limits = limits._replace(currency=limits.currency or row.currency)
+    before = OfferLimits() if EVERYTHING in back else _limits_of(filters).without(back)
+    after = before.after(limits, price)
+    sizes = [name for size in after.sizes for name in _sizes(served, size)] if limits.sizes else after.sizes
+    found = FiltersBody(
+        price=_price(after.least_minor, after.most_minor, after.currency or served.shelf.currency),
+        sizes=SizesFilter(any=list(dict.fromkeys(sizes))) if sizes else None,
+        in_stock=True if after.in_stock else None,
+    )
+    return found, tuple(notes)
+
+
+def _known(served: Served, limits: OfferLimits) -> tuple[OfferLimits, list[str]]:
+    """Limits of what is known of any product, and codes of notices of the others."""
+    known, notes = served.shelf.known, list[str]()
+    priced = limits.least_minor is not None or limits.most_minor is not None or bool(limits.cheaper)
+    if priced and "price" not in known:
+        limits = limits._replace(least_minor=None, most_minor=None, currency=None, cheaper=0)
+        notes.append("no-prices")
+    if limits.sizes and "sizes" not in known:
+        limits = limits._replace(sizes=())
+        notes.append("no-sizes")
+    if limits.in_stock and "in_stock" not in known:
+        limits = limits._replace(in_stock=False)
+        notes.append("no-stock")
+    return limits, notes
+
+
+def _sizes(served: Served, size: str) -> list[str]:
+    """Sizes of the products that are meant by a size, such as "Medium" by M; the size itself if there are none."""
+    wording = served.system.wording
+    assert wording is not None, "it has read the size"
+    return [one for one in served.shelf.sizes if wording.size_name(one) == size] or [size]
+
+
+def _price(least: int | None, most: int | None, currency: str) -> PriceFilter | None:
+    """A filter in minor units of the currency of bounds in hundredths."""
+    if least is None and most is None:
+        return None
+    bounds = [
+        None if one is None else min(_scaled(one, HUNDREDTHS, decimals(currency)), MAX_PRICE)
+        for one in (least, most)
+    ]
+    return PriceFilter(gte=bounds[0], lte=bounds[1], currency=currency)
+
+
+def _limits_of(filters: FiltersBody) -> OfferLimits:
+    price = filters.price
+    sizes = tuple(filters.sizes.any) if filters.sizes else ()
+    limits = OfferLimits(sizes=sizes, in_stock=bool(filters.in_stock))
+    if price is None:
+        return limits
+    least, most = (
+        None if one is None else _scaled(one, decimals(price.currency), HUNDREDTHS)
+        for one in (price.gte, price.lte)
+    )
+    return limits._replace(least_minor=least, most_minor=most, currency=price.currency)
+
+
+def _scaled(minor: int, given: int, wanted: int) -> int:
+    """An amount in minor units of `given` decimals in those of `wanted` decimals."""
+    return int(Decimal(minor).scaleb(wanted - given))
+
+
+def over(filters: FiltersBody, others: FiltersBody) -> FiltersBody:
+    """Filters of which the others replace those of the same kind."""
+    given: dict[str, Any] = {
+        kind: getattr(others, kind) for kind in KINDS if getattr(others, kind) is not None
+    }
+    return filters.model_copy(update=given)
+
+
+def text_of(filters: FiltersBody, kind: Kind) -> str:
+    """A filter in words, such as "up to 50.00 EUR"."""
+    if kind == "price" and (price := filters.price):
+        low, high = (
+            None if one is None else Decimal(one).scaleb(-decimals(price.currency))
+            for one in (price.gte, price.lte)
+        )
+        if high is None:
+            return f"from {low} {price.currency}"
+        return f"up to {high} {price.currency}" if low is None else f"{low} to {high} {price.currency}"
+    if kind == "sizes" and filters.sizes:
+        return ", ".join(filters.sizes.any)
+    return "in stock"

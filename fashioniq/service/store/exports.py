@@ -1,0 +1,67 @@
+"""Training data that were made from the log, and what is to be removed from them."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import asdict
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from fashioniq.service.store.database import Database, find, those_in
+from fashioniq.service.store.rows import ExportRow
+from fashioniq.service.store.subjects import subjects
+from fashioniq.service.store.tables import erasure, export, export_session, session
+
+_OF_ERASED = export_session.c.subject_hmac.in_(select(erasure.c.subject_hmac))
+_TO_REMOVE = _OF_ERASED, export_session.c.removed_at.is_(None)
+
+
+class Exports(Database):
+    """Which sessions training data hold. A record stays until its folder is deleted."""
+
+    def add_export(self, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
+        """Store which sessions training data are going to hold.
+
+        Return those that they may hold: the others were erased, or lost their consent, since the log was read.
+        """
+
+        def work(connection: Connection) -> set[str]:
+            present = those_in(connection, session.c.id, session_ids, session.c.consent == "training")
+            connection.execute(insert(export).values(asdict(new) | {"sessions": len(present)}))
+            if present:
+                values = [{"export_id": new.id, "subject_hmac": one} for one in subjects(connection, present)]
+                connection.execute(insert(export_session), values)
+            return present
+
+        return self.write(work)
+
+    def exports(self) -> list[ExportRow]:
+        """All training data."""
+        return self.read(lambda connection: find(connection, ExportRow, order=[export.c.cut_at, export.c.id]))
+
+    def stale_exports(self) -> list[ExportRow]:
+        """Training data that hold an erased session, to be written again without it."""
+        ids = select(export_session.c.export_id).where(*_TO_REMOVE)
+        return self.read(
+            lambda connection: find(connection, ExportRow, export.c.id.in_(ids), order=[export.c.id])
+        )
+
+    def to_remove(self, id: str) -> set[str]:
+        """Hashes of the erased sessions that training data hold."""
+        asked = select(export_session.c.subject_hmac).where(export_session.c.export_id == id, *_TO_REMOVE)
+        return self.read(lambda connection: set(connection.scalars(asked)))
+
+    def set_removed(self, id: str, hashes: Iterable[str]) -> None:
+        """Store that training data do not hold these sessions any more."""
+        of_export = export_session.c.export_id == id, export_session.c.subject_hmac == bindparam("one")
+        removed = update(export_session).where(*of_export).values(removed_at=self.now())
+        values = [{"one": subject} for subject in hashes]
+        self.write(lambda connection: connection.execute(removed, values) if values else None)
+
+    def count_erased(self) -> dict[str, int]:
+        """Number of erased sessions that training data hold or have held, by the id of the data."""
+        asked = select(export_session.c.export_id).where(_OF_ERASED)
+        found = self.read(lambda connection: list(connection.scalars(asked)))
+        return {id: found.count(id) for id in set(found)}
+
+    def drop_export(self, id: str) -> None:
+        """Remove the record of training data whose folder was deleted."""
+        self.write(lambda connection: connection.execute(delete(export).where(export.c.id == id)))

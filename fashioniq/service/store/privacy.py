@@ -1,0 +1,159 @@
+"""Erasure, retention, and what is stored about a session."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from fashioniq.data.words import composed
+from fashioniq.service.store.database import Database, those_in
+from fashioniq.service.store.engine import clear_files
+from fashioniq.service.store.subjects import (
+    DAYS,
+    ERASED,
+    are_erased,
+    epoch_of,
+    hashed,
+    made_secret,
+    secret_of,
+    subjects,
+)
+from fashioniq.service.store.tables import erasure, event, export_session, picture, secret, session, turn
+
+KEPT = timedelta(hours=24)  # sessions without consent after their last turn; idempotency keys
+TEXT_KEPT = timedelta(days=DAYS)
+_AT_ONCE = 500  # sessions swept in one transaction
+
+
+class Privacy(Database):
+    """Erasure, retention and the hashes of clients."""
+
+    def client_hmac(self, client_id: str) -> str:
+        """Hash of a client's id for `Session.client`; the secret changes every 90 days."""
+        epoch = epoch_of(self.now())
+        value = self.read(lambda connection: secret_of(connection, epoch))
+        if value is None:
+            value = self.write(lambda connection: made_secret(connection, epoch))
+        return hashed(composed(client_id), value)
+
+    def erase_session(self, id: str) -> None:
+        """Delete a session with its turns, events and pictures, and refuse to store it again."""
+        self.write(lambda connection: self._erase(connection, [id], always=True))
+        self.finish_erasures()
+
+    def erase_client(self, client_id: str) -> int:
+        """Erase all sessions of a client and return their number.
+
+        A secret remains as long as sessions of its 90 days do, so that sessions of any age are found.
+        """
+
+        def work(connection: Connection) -> int:
+            secrets = connection.scalars(select(secret.c.value).where(secret.c.epoch != ERASED))
+            hashes = [hashed(composed(client_id), value) for value in secrets]
+            ids = list(connection.scalars(select(session.c.id).where(session.c.client.in_(hashes))))
+            self._erase(connection, ids, always=True)
+            return len(ids)
+
+        erased = self.write(work)
+        self.finish_erasures()
+        return erased
+
+    def erased(self, session_ids: Sequence[str]) -> set[str]:
+        """Those of the sessions that were erased; an import leaves them out."""
+        return self.read(lambda connection: are_erased(connection, session_ids))
+
+    def export_session(self, id: str) -> dict[str, Any]:
+        """Everything stored about a session except hashes of secrets, as JSON values. Empty without a session."""
+
+        def rows(connection: Connection, table: Any, column: Any, order: Any) -> list[dict[str, Any]]:
+            hidden = ("token_sha256", "request_sha256")
+            columns = [one for one in table.c if one.name not in hidden]
+            found = connection.execute(select(*columns).where(column == id).order_by(order))
+            return [msgspec.to_builtins(dict(row._mapping)) for row in found]
+
+        def work(connection: Connection) -> dict[str, Any]:
+            return {
+                "session": rows(connection, session, session.c.id, session.c.id),
+                "turns": rows(connection, turn, turn.c.session_id, turn.c.created_at),
+                "events": rows(connection, event, event.c.session_id, event.c.server_at),
+                "pictures": rows(connection, picture, picture.c.session_id, picture.c.id),
+            }
+
+        stored = self.read(work)
+        return stored | {"session": stored["session"][0]} if stored["session"] else {}
+
+    def sweep(self, now: datetime | None = None) -> dict[str, int]:
+        """Delete what has been kept long enough; return the number of rows of each kind.
+
+        Sessions without consent go 24 hours after their last turn, texts of persons after 90 days, pictures
+        when they expire, idempotency keys after 24 hours, and secrets for clients with their last session.
+        """
+        now = now or self.now()
+        old = [session.c.consent == "none", session.c.last_at < now - KEPT]
+        counts = {"sessions": 0}
+
+        def sessions(connection: Connection) -> int:
+            ids = list(connection.scalars(select(session.c.id).where(*old).limit(_AT_ONCE)))
+            self._erase(connection, ids, always=False)
+            return len(ids)
+
+        while deleted := self.write(sessions):
+            counts["sessions"] += deleted
+        counts |= self.write(lambda connection: _sweep_rows(connection, now))
+        self.finish_erasures(swept=True)
+        return counts
+
+    def _erase(self, connection: Connection, ids: Sequence[str], always: bool) -> None:
+        """Delete sessions, and remember the hash of each, or of those in an export."""
+        if not ids:
+            return
+        by_id = delete(session).where(session.c.id == bindparam("erased"))
+        connection.execute(by_id, [{"erased": id} for id in ids])
+        remembered = set(subjects(connection, ids))
+        if not always:
+            remembered = those_in(connection, export_session.c.subject_hmac, remembered)
+        if new := remembered - those_in(connection, erasure.c.subject_hmac, remembered):
+            values = [{"subject_hmac": subject, "at": self.now()} for subject in new]
+            connection.execute(insert(erasure), values)
+
+    def finish_erasures(self, swept: bool = False) -> bool:
+        """Remove deleted rows from the files of SQLite, if sessions were erased since it was last done, or `swept`.
+
+        Return whether none of an erased session are left: a reader prevents it, and it is then to be repeated.
+        PostgreSQL reuses the space of deleted rows after its own vacuum; its log and its backups are the
+        administrator's.
+        """
+        unfinished = select(erasure.c.subject_hmac).where(erasure.c.done_at.is_(None))
+        begun = self.read(lambda connection: connection.scalars(unfinished).all())
+        if not begun and not swept:
+            return True
+        if not clear_files(self.engine):
+            return not begun
+        if begun:
+            done = (
+                update(erasure).where(erasure.c.subject_hmac == bindparam("one")).values(done_at=self.now())
+            )
+            self.write(lambda connection: connection.execute(done, [{"one": subject} for subject in begun]))
+        return True
+
+
+def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
+    aged = turn.c.created_at < now - TEXT_KEPT
+    # words that the vocabulary lacks, such as names, are also in `heard`
+    texts = update(turn).where(aged, turn.c.says.is_not(None) | turn.c.question.is_not(None))
+    without_key = {"idem_key": None, "request_sha256": None}
+    counts = {
+        "texts": connection.execute(texts.values(says=None, question=None, heard={})).rowcount,
+        "pictures": connection.execute(delete(picture).where(picture.c.expires_at <= now)).rowcount,
+        "keys": 0,
+    }
+    for table in (session, turn):
+        expired = update(table).where(table.c.created_at < now - KEPT, table.c.idem_key.is_not(None))
+        counts["keys"] += connection.execute(expired.values(without_key)).rowcount
+    oldest = connection.scalar(select(func.min(session.c.created_at)).where(session.c.client.is_not(None)))
+    # a client's hash can be a little older than its session
+    needed = epoch_of(min(oldest or now, now) - timedelta(days=1))
+    unused = delete(secret).where(secret.c.epoch != ERASED, secret.c.epoch < needed)
+    return counts | {"secrets": connection.execute(unused).rowcount}

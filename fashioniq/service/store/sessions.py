@@ -1,0 +1,245 @@
+"""Sessions, their turns, the events that follow them, and uploaded pictures."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from secrets import token_hex
+from typing import Any
+
+from msgspec.structs import asdict, replace
+from sqlalchemy import Column, Connection, func, insert, select, update
+
+from fashioniq.service.store.database import Database, find, those_in
+from fashioniq.service.store.rows import (
+    Consent,
+    EventRow,
+    Gone,
+    KeyReused,
+    PictureRow,
+    SessionRow,
+    TurnConflict,
+    TurnRow,
+)
+from fashioniq.service.store.scrub import scrub, scrub_all
+from fashioniq.service.store.subjects import are_erased
+from fashioniq.service.store.tables import event, picture, session, turn
+
+
+class Sessions(Database):
+    """The log of dialogs."""
+
+    def add_session(
+        self, new: SessionRow, first: TurnRow, key: str | None = None, sha256: str | None = None
+    ) -> tuple[SessionRow, TurnRow]:
+        """Store a session with its first turn and return both.
+
+        With the idempotency key of an earlier call, return what that call stored; keys of different callers
+        must differ. Raises KeyReused if that call had another `sha256`, and Gone if the session was erased.
+        """
+
+        def work(connection: Connection) -> tuple[SessionRow, TurnRow]:
+            if stored := _by_key(connection, session.c.id, key, sha256):
+                (known,) = find(connection, SessionRow, session.c.id == stored)
+                of_session = turn.c.session_id == stored
+                return known, find(connection, TurnRow, of_session, order=[turn.c.n, turn.c.created_at])[0]
+            if are_erased(connection, [new.id]):
+                raise Gone(new.id)
+            values = asdict(new) | {"consent_at": new.created_at, "idem_key": key, "request_sha256": sha256}
+            connection.execute(insert(session).values(values))
+            return new, _insert_turn(connection, first, None, None)
+
+        return self.write(work)
+
+    def session(self, id: str) -> SessionRow | None:
+        """A session, or None."""
+        return self.one(SessionRow, session.c.id == id)
+
+    def turns(self, id: str) -> list[TurnRow]:
+        """Turns of a session in order, without those undone."""
+        return self.read(lambda connection: _live_turns(connection, id))
+
+    def log(
+        self, category: str, consent: Consent = "training"
+    ) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
+        """Sessions of a category with this consent, oldest first, with their turns that were not undone and their
+        events in order.
+        """
+
+        def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
+            chosen = session.c.category == category, session.c.consent == consent
+            ids = select(session.c.id).where(*chosen)
+            turns: dict[str, list[TurnRow]] = {}
+            of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
+            for one in find(connection, TurnRow, *of_turn, order=[turn.c.n]):
+                turns.setdefault(one.session_id, []).append(one)
+            events: dict[str, list[EventRow]] = {}
+            order = event.c.server_at, event.c.event_id
+            for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=order):
+                events.setdefault(happened.session_id, []).append(happened)
+            order = session.c.created_at, session.c.id
+            return [
+                (one, turns.get(one.id, []), events.get(one.id, []))
+                for one in find(connection, SessionRow, *chosen, order=order)
+            ]
+
+        return self.read(work)
+
+    def count_by_consent(self, category: str) -> dict[str, int]:
+        """Number of sessions of a category by their consent."""
+        counted = select(session.c.consent, func.count()).where(session.c.category == category)
+        rows = self.read(lambda connection: connection.execute(counted.group_by(session.c.consent)).all())
+        return {consent: count for consent, count in rows}
+
+    def add_turn(
+        self, new: TurnRow, after: int | None = None, key: str | None = None, sha256: str | None = None
+    ) -> TurnRow:
+        """Store the next turn of a session and return it with its number.
+
+        With the idempotency key of an earlier call, return the turn which that call stored. Raises KeyReused
+        if that call had another `sha256`, TurnConflict if the last turn is not `after`, and Gone if the
+        session was erased or has ended.
+        """
+
+        def work(connection: Connection) -> TurnRow:
+            in_session = turn.c.session_id == new.session_id
+            if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
+                return find(connection, TurnRow, turn.c.query_id == stored)[0]
+            _touch(connection, new.session_id, new.created_at)
+            last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
+            present = connection.scalar(last) or 0
+            if after is not None and after != present:
+                raise TurnConflict(present)
+            return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
+
+        return self.write(work)
+
+    def repeated(self, session_id: str, key: str, sha256: str | None) -> TurnRow | None:
+        """The turn that was stored with an idempotency key, None for a new key.
+
+        Raises KeyReused if it had another `sha256`.
+        """
+
+        def work(connection: Connection) -> TurnRow | None:
+            stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
+            return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
+
+        return self.read(work)
+
+    def undo(self, session_id: str, n: int) -> list[TurnRow]:
+        """Mark turn `n` and all later ones as undone and return the remaining turns.
+
+        Raises Gone if the session was erased or has ended.
+        """
+
+        def work(connection: Connection) -> list[TurnRow]:
+            now = self.now()
+            _touch(connection, session_id, now)
+            of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
+            connection.execute(update(turn).where(*of_session, turn.c.n >= n).values(undone_at=now))
+            return _live_turns(connection, session_id)
+
+        return self.write(work)
+
+    def end_session(self, id: str) -> None:
+        """Accept no more turns in a session."""
+        ended = update(session).where(session.c.id == id, session.c.ended_at.is_(None))
+        self.write(lambda connection: connection.execute(ended.values(ended_at=self.now())))
+
+    def set_consent(self, id: str, consent: Consent) -> None:
+        """Change the consent of a session. Raises Gone if there is no such session."""
+
+        def work(connection: Connection) -> None:
+            changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=self.now())
+            if not connection.execute(changed).rowcount:
+                raise Gone(id)
+
+        self.write(work)
+
+    def add_events(self, events: Sequence[EventRow]) -> list[str]:
+        """Store events; return "created", "duplicate" or "unknown" for each.
+
+        Duplicate events have the id of another event; unknown ones refer to no turn of their session.
+        """
+
+        def work(connection: Connection) -> list[str]:
+            queries = {one.query_id for one in events}
+            asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
+            sessions = {query: owner for query, owner in connection.execute(asked)}
+            seen = those_in(connection, event.c.event_id, {one.event_id for one in events})
+            created, results = [], []
+            for one in events:
+                if one.event_id in seen:
+                    results.append("duplicate")
+                elif sessions.get(one.query_id) != one.session_id:
+                    results.append("unknown")
+                else:
+                    seen.add(one.event_id)
+                    created.append(asdict(one))
+                    results.append("created")
+            if created:
+                connection.execute(insert(event), created)
+            return results
+
+        return self.write(work)
+
+    def add_picture(
+        self, session_id: str | None, feature: bytes, attrs: dict[str, Any], expires_at: datetime
+    ) -> str:
+        """Store the vector of an uploaded picture and return its id. Raises Gone if there is no such session."""
+        new = PictureRow(
+            id=f"pic_{token_hex(16)}",
+            session_id=session_id,
+            feature=feature,
+            attrs=attrs,
+            expires_at=expires_at,
+        )
+
+        def work(connection: Connection) -> None:
+            if session_id is not None and not find(connection, SessionRow, session.c.id == session_id):
+                raise Gone(session_id)
+            connection.execute(insert(picture).values(asdict(new)))
+
+        self.write(work)
+        return new.id
+
+    def picture(self, id: str) -> PictureRow | None:
+        """A picture that has not expired, or None."""
+        return self.one(PictureRow, picture.c.id == id, picture.c.expires_at > self.now())
+
+
+def _by_key(
+    connection: Connection, id: Column[str], key: str | None, sha256: str | None, *where: Any
+) -> str | None:
+    """Id of the row stored with an idempotency key, or None. Raises KeyReused for another request."""
+    if key is None:
+        return None
+    columns = id.table.c
+    asked = select(id, columns.request_sha256).where(columns.idem_key == key, *where)
+    for stored, request in connection.execute(asked):
+        if request != sha256:
+            raise KeyReused
+        return stored
+    return None
+
+
+def _touch(connection: Connection, session_id: str, at: datetime) -> None:
+    """Set the time of the last activity. Raises Gone if the session was erased or has ended."""
+    active = update(session).where(session.c.id == session_id, session.c.ended_at.is_(None))
+    if not connection.execute(active.values(last_at=at)).rowcount:
+        raise Gone(session_id)
+
+
+def _live_turns(connection: Connection, session_id: str) -> list[TurnRow]:
+    where = turn.c.session_id == session_id, turn.c.undone_at.is_(None)
+    return find(connection, TurnRow, *where, order=[turn.c.n])
+
+
+def _insert_turn(connection: Connection, new: TurnRow, key: str | None, sha256: str | None) -> TurnRow:
+    """Insert a turn without personal data in its texts and return it as stored."""
+    stored = replace(
+        new,
+        says=new.says and scrub(new.says),
+        question=new.question and scrub(new.question),
+        heard=scrub_all(new.heard),
+    )
+    connection.execute(insert(turn).values(asdict(stored) | {"idem_key": key, "request_sha256": sha256}))
+    return stored

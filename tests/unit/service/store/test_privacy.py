@@ -1,0 +1,184 @@
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from fashioniq.service.store import EventRow, ExportRow, Gone
+from fashioniq.service.store.tables import erasure
+
+DAY = {"days": 1}
+
+
+def found(words, folder):
+    """Those numbers whose words are in a file of the database."""
+    content = b"".join(path.read_bytes() for path in folder.glob("service.db*"))
+    return {number for number, said in words.items() if said.encode() in content}
+
+
+def export(id, clock, sessions):
+    return ExportRow(id=id, folder=f"/{id}", cut_at=clock(), rule={"category": "dresses"}, sessions=sessions)
+
+
+def test_erasure_deletes_everything_of_a_session(store, log, clock):
+    for session in ("s", "t"):
+        query = log.start(session, consent="training")[1].query_id
+        log.say(session=session)
+        store.add_events(
+            [
+                EventRow(
+                    event_id=session, query_id=query, session_id=session, action="click", server_at=clock()
+                )
+            ]
+        )
+        store.add_picture(session, b"", {}, clock() + timedelta(**DAY))
+    picture = store.export_session("s")["pictures"][0]["id"]
+    store.erase_session("s")
+    assert store.export_session("s") == {} and store.turns("s") == [] and store.picture(picture) is None
+    assert store.add_events(
+        [EventRow(event_id="s", query_id=query, session_id="s", action="click", server_at=clock())]
+    ) == ["unknown"]
+    assert store.erased([*(str(number) for number in range(1_100)), "s"]) == {"s"}
+    assert len(store.export_session("t")["events"]) == 1
+    store.erase_session("s")  # again, and of an unknown session
+    store.erase_session("u")
+    assert store.erased(["s", "t", "u"]) == {"s", "u"}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_erased_words_are_in_no_file(store, log, clock, tmp_path):
+    """Rows are deleted at random places, so that pages of the file are split, merged and moved."""
+    words = {number: f"embroidered{number:04}letters" for number in range(60)}
+    for number in words:
+        log.start(f"s{number}", client=store.client_hmac(f"me{number % 20}"), consent="training")
+    for number, said in [*words.items(), *words.items()]:
+        log.say(f"{said} " * (number % 7 * 20 + 1), f"s{number}", heard={"unknown": [said]})
+    assert found(words, tmp_path) == set(words)
+    erased = {number for number in words if number % 3 == 0 or number % 20 == 1}
+    for number in range(0, 60, 3):
+        store.erase_session(f"s{number}")
+    store.erase_client("me1")
+    assert found(words, tmp_path) == set(words) - erased
+    clock.move(days=91)
+    store.sweep()
+    assert found(words, tmp_path) == set()
+    assert len(store.turns("s2")) == 3
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_what_a_reader_still_sees_is_cleared_by_the_next_sweep(store, log, clock, tmp_path, monkeypatch):
+    monkeypatch.setattr("fashioniq.service.store.engine.WAIT", 0.01)
+    words = {1: "embroidered letters"}
+
+    def cleared():
+        return store.read(lambda connection: connection.scalar(select(erasure.c.done_at)))
+
+    log.start(consent="training")
+    log.say(words[1])
+    with store.engine.connect() as reader:
+        reader.exec_driver_sql("SELECT count(*) FROM turn").all()
+        store.erase_session("s")
+        assert store.turns("s") == [] and found(words, tmp_path) and cleared() is None
+    clock.move(hours=1)
+    store.sweep()
+    assert not found(words, tmp_path) and cleared() == clock()
+
+
+def test_a_client_is_erased_in_all_periods(store, log, clock):
+    hashes = []
+    for period in range(4):
+        for client in ("me", "you"):
+            log.start(f"{client}{period}", client=store.client_hmac(client), consent="training")
+        hashes.append(store.client_hmac("me"))
+        assert hashes[-1] == store.session(f"me{period}").client == store.client_hmac("me")
+        clock.move(days=90)
+        store.sweep()
+    assert len(set(hashes)) == 4 and "me" not in hashes
+    assert store.erase_client("me") == 4
+    assert store.erase_client("me") == 0 == store.erase_client("unknown")
+    assert [store.session(f"me{period}") for period in range(4)] == [None] * 4
+    assert all(store.session(f"you{period}") for period in range(4))
+    assert store.erased(["me0", "you0"]) == {"me0"}
+
+
+def test_a_client_is_erased_however_the_accents_of_its_id_are_written(store, log):
+    log.start(client=store.client_hmac("caf\u00e9"), consent="training")
+    assert store.erase_client("cafe\u0301") == 1
+
+
+def test_secrets_go_with_the_last_session_that_needs_them(store, log, clock):
+    log.start(client=store.client_hmac("me"), consent="training")
+    clock.move(days=200)
+    assert store.sweep()["secrets"] == 0
+    store.erase_client("me")
+    assert store.sweep()["secrets"] == 1
+
+
+def test_a_sweep_deletes_what_is_old_and_only_that(store, log, clock):
+    for session, consent in (("none", "none"), ("service", "service"), ("training", "training")):
+        log.start(session, consent=consent)
+        log.say(
+            "my name is Ada", session, key="key", question="Ada?", heard={"unknown": ["ada"]}, word_ids=[4]
+        )
+    pictures = [
+        store.add_picture("training", b"", {}, clock() + timedelta(hours=hours)) for hours in (24, 26)
+    ]
+    nothing = {"sessions": 0, "texts": 0, "pictures": 0, "keys": 0, "secrets": 0}
+    assert store.sweep() == nothing
+    clock.move(hours=23)
+    log.say(session="none")
+    clock.move(hours=2)
+    assert store.sweep() == nothing | {"pictures": 1, "keys": 3}
+    assert store.picture(pictures[0]) is None and store.picture(pictures[1]) is not None
+    assert store.session("none") is not None
+    clock.move(hours=23)
+    assert store.sweep() == nothing | {"sessions": 1, "pictures": 1}
+    assert store.session("none") is None and store.turns("none") == [] == list(store.erased(["none"]))
+    clock.move(days=87)
+    assert store.sweep() == nothing
+    clock.move(days=2)
+    assert store.sweep() == nothing | {"texts": 2}
+    (_, turn) = store.turns("training")
+    assert (turn.says, turn.question, turn.heard, turn.word_ids) == (None, None, {}, [4])
+    assert store.sweep() == nothing
+
+
+def test_an_idempotency_key_is_free_again_after_a_day(store, log, clock):
+    log.start(consent="service")
+    first = log.say(key="key")
+    clock.move(hours=25)
+    store.sweep()
+    assert log.say(key="key").n == first.n + 1
+
+
+def test_many_sessions_without_consent_are_swept(store, log, clock, monkeypatch):
+    monkeypatch.setattr("fashioniq.service.store.privacy._AT_ONCE", 4)
+    for number in range(10):
+        log.start(f"s{number}")
+    clock.move(hours=25)
+    assert store.sweep()["sessions"] == 10
+
+
+def test_training_data_stay_stale_until_an_erased_session_was_removed(store, log, clock):
+    first, second = export("first", clock, 2), export("second", clock, 2)
+    for session in ("s", "t", "withdrawn"):
+        log.start(session, consent="training")
+    log.start("kept for the service", consent="service")
+    assert store.add_export(first, ["s", "t", "kept for the service", "erased before"]) == {"s", "t"}
+    assert store.add_export(second, ["t", "withdrawn"]) == {"t", "withdrawn"}
+    assert store.exports() == [first, second]
+    assert store.stale_exports() == [] and store.to_remove("first") == set()
+    store.erase_session("s")
+    assert store.stale_exports() == [first] and store.count_erased() == {"first": 1}
+    hashes = store.to_remove("first")
+    store.set_removed("second", hashes)  # which does not hold it
+    assert store.stale_exports() == [first] and len(hashes) == 1
+    store.set_removed("first", hashes)
+    assert store.stale_exports() == [] and store.count_erased() == {"first": 1}
+    store.set_consent("withdrawn", "none")
+    clock.move(hours=25)
+    store.sweep()
+    assert store.stale_exports() == [second]
+    with pytest.raises(Gone):
+        log.start("withdrawn")
+    store.drop_export("second")
+    assert store.stale_exports() == [] and store.exports() == [first]
