@@ -32,7 +32,7 @@ from fashioniq.training.linear import (
 from fashioniq.training.said import MOST, said_of, solve, with_said
 
 LEAST = 5  # products with a label
-DECAYS = (1e-4, 1e-3, 1e-2)  # weight decay of the model of labels
+DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
