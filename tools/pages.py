@@ -77,7 +77,9 @@ def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
         top += 2 * BAR
         lines.append(f'<text x="0" y="{top:.0f}" font-weight="bold">{escape(study.title)}</text>')
         for table in tables:
-            shown = f"{measure} turn {table.facts['turns'][-1]['turn']}"
+            pooled = any(column.endswith("last turn") for column in table.columns)
+            turn = "last turn" if pooled else f"turn {table.facts['turns'][-1]['turn']}"
+            shown = f"{measure} {turn}"
             top += BAR + GAP
             lines.append(f'<text x="0" y="{top:.0f}">{escape(table.title)}: {shown}</text>')
             for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from scipy import stats
 
 from fashioniq.data.conversations import SUBTASKS
-from fashioniq.data.evaluations import Metrics, read_metrics
+from fashioniq.data.evaluations import Metrics, SessionMetrics, read_metrics
 from fashioniq.files import UserError, read_yaml, why
 from fashioniq.metrics.significance import holm
 from fashioniq.provenance import Provenance
 
-COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+))?")
+COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+)| (?P<last>last turn))?")
 SAME = (
     "protocol",
     "category",
@@ -193,7 +194,7 @@ def _table(content: Any, path: Path) -> Table:
     rows = tuple(
         Row(
             label,
-            tuple(read_metrics(path.parent / name, "the run file", Metrics, REPAIR) for name, *_ in parts),
+            tuple(_read(path.parent, name) for name, *_ in parts),
             parts[0][2] or None if parts else None,
         )
         for label, parts in files.items()
@@ -219,6 +220,22 @@ def _table(content: Any, path: Path) -> Table:
     return Table(content["name"], content["title"], content["reference"], tuple(content["columns"]), rows)
 
 
+def _read(folder: Path, name: str) -> Metrics:
+    """A run file; of a name with an asterisk, recorded sessions of several lengths as one, after their last turns."""
+    paths = sorted(folder.glob(name)) if "*" in name else []
+    if not paths:
+        return read_metrics(folder / name, "the run file", Metrics, REPAIR)
+    parts = [read_metrics(path, "the run file", SessionMetrics, REPAIR) for path in paths]
+    dialogs = sum(part.dialogs for part in parts)
+    last = {
+        measure: sum(part.dialogs * part.turns[-1][measure] for part in parts) / dialogs
+        for measure in parts[0].turns[-1]
+        if measure not in ("turn", "median_rank")  # a median of parts is none of the whole
+    }
+    turn = max(len(part.turns) for part in parts)
+    return replace(parts[0], dialogs=dialogs, turns=[{"turn": turn, **last}])
+
+
 def _check_keys(content: Any, keys: set[str], path: Path) -> None:
     found = set(content) if isinstance(content, dict) else set()
     if found != keys:
@@ -242,6 +259,8 @@ def _value(run: Metrics, column: str, part: str | None) -> float:
     elif part:
         rows = [*content.get("rows", ()), *content.get("checks", ())]
         found = [row.get(column) for row in rows if part in (row.get("method"), row.get("check"))]
+    elif parts and parts["last"]:
+        found = [row.get(parts["measure"]) for row in content.get("turns", ())[-1:]]
     elif parts and parts["unit"]:
         rows = [*content.get(f"{parts['unit']}s", ()), *content.get("costs", ())]
         found = [

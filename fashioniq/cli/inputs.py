@@ -29,8 +29,10 @@ def check_inputs(settings: Any) -> None:
     verify = getattr(settings, "verify", False)
     given = [(name, reads, value) for name, reads, value in named if isinstance(value, Path)]
     for name, reads, value in given:  # before the data, as wrong runs are more likely than missing data
-        if reads in KINDS and str(value) != LAST_SHOWN:
-            about = read_run(value, KINDS[reads])
+        first, *others = str(reads).split(" or ")
+        if first in KINDS and str(value) != LAST_SHOWN:
+            other = others and (value / "model.json").exists() and kind_of(value) in others
+            about = read_run(value, KINDS[kind_of(value) if other else first])
             if verify:
                 verify_run(value, about)
         if reads == "run":

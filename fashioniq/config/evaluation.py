@@ -66,9 +66,10 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
 
     run: Path | None = option(
         None,
-        "run of train-retriever or train-composer, such as runs/retriever-dresses-attrs, or "
-        "last-shown for the baseline whose query is the product shown last (required)",
-        reads="retriever",
+        "run of train-retriever or train-composer, such as runs/retriever-dresses-attrs; last-shown for the baseline "
+        "whose query is the product shown last; or, with people's words, a search without training, such as "
+        "DATA/zero-shot/dress-ENCODER (required)",
+        reads="retriever or zero-shot search",
     )
     user: list[str] = option(
         [],

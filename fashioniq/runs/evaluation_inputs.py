@@ -18,7 +18,7 @@ from fashioniq.files import UserError
 from fashioniq.models.device import pick_device
 from fashioniq.models.linear import LastShown
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.runs import CatalogOrigin, RetrieverRun, read_run
+from fashioniq.runs import CatalogOrigin, RetrieverRun, ZeroShotRun, kind_of, read_run, zero_shot
 from fashioniq.runs.trained import load_retriever
 
 
@@ -29,7 +29,7 @@ class EvaluationInputs:
     catalog: Catalog
     store: FeatureStore
     items: Items
-    retriever: BaseRetriever
+    retriever: BaseRetriever | zero_shot.ZeroShotRetriever
     vocabulary: Vocabulary
     about: RetrieverRun
     exclude_shown: bool
@@ -45,22 +45,36 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
     Raises UserError if a file is missing or does not match the run.
     """
-    is_last_shown = _is_last_shown(run)
-    if not is_last_shown:
+    trained = not (_is_last_shown(run) or _is_zero_shot(run))
+    if trained:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog = Catalog(options.data, options.category)
     store = open_store(options.data, options.category, options.features)
-    retriever, vocabulary, about = (
-        last_shown(catalog, store) if is_last_shown else load_retriever(run, options.category, store)
-    )
-    device = pick_device(options.device)
+    device, recorded = pick_device(options.device), options.only_user in ("human", "sessions")
+    retriever: BaseRetriever | zero_shot.ZeroShotRetriever
+    if trained:
+        trained_one, vocabulary, about = load_retriever(run, options.category, store)
+        retriever = trained_one.to(device)
+    elif _is_last_shown(run):
+        retriever, vocabulary, about = (
+            LastShown(store.size),
+            Vocabulary([]),
+            _without_training(catalog, store),
+        )
+    elif recorded and not options.word_noise:
+        retriever = zero_shot.load_retriever(run, catalog, store, device)
+        vocabulary, about = Vocabulary([]), _without_training(catalog, store)
+    else:
+        raise UserError(
+            f"{run} is a search without training, which reads what people wrote; give --user human or sessions, "
+            "without --word-noise"
+        )
     if about.data.fingerprint != catalog.fingerprint():
         print(
             f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
         )
     # the features are checked when they are embedded, before anything is written
     items = split_items(catalog, store, options.split, read=False).to(device)
-    recorded = options.only_user in ("human", "sessions")
     exclude_shown = options.exclude_shown
     if exclude_shown is None:
         exclude_shown = about.exclude_shown and not recorded
@@ -75,7 +89,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
         catalog=catalog,
         store=store,
         items=items,
-        retriever=retriever.to(device),
+        retriever=retriever,
         vocabulary=vocabulary,
         about=about,
         exclude_shown=exclude_shown,
@@ -84,7 +98,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
 def users_of_training(run: Path) -> tuple[list[str], str | None]:
     """Users that a retriever was trained with, and its first captioner, None without one."""
-    if _is_last_shown(run):
+    if _is_last_shown(run) or _is_zero_shot(run):
         return [], None
     about = read_run(run, RetrieverRun)
     return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
@@ -94,20 +108,23 @@ def _is_last_shown(run: Path) -> bool:
     return str(run) == LAST_SHOWN and not run.exists()
 
 
-def last_shown(catalog: Catalog, store: FeatureStore) -> tuple[BaseRetriever, Vocabulary, RetrieverRun]:
-    """The baseline --run last-shown: its query is the item shown last; it needs no training and no words."""
-    about = RetrieverRun(
+def _is_zero_shot(run: Path) -> bool:
+    return not _is_last_shown(run) and (run / "model.json").exists() and kind_of(run) == ZeroShotRun.KIND
+
+
+def _without_training(catalog: Catalog, store: FeatureStore) -> RetrieverRun:
+    """What is known of the product shown last as a baseline, and of a search without training: they learn no words."""
+    return RetrieverRun(
         kind="retriever",
         category=catalog.category,
         attrs=False,
-        model=LAST_SHOWN,
+        model="none",
         sizes={},
         words=[],
         features=store.identity,
         data=CatalogOrigin(fingerprint=catalog.fingerprint()),
         user=None,
     )
-    return LastShown(store.size), Vocabulary([]), about
 
 
 def facts_of(

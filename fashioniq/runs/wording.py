@@ -1,7 +1,9 @@
 """The wording of a trained run: the words of its catalog, the weights of its score, and its model of labels."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
@@ -10,6 +12,13 @@ from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import SeenLabels
 from fashioniq.runs.weights import load_wording
+
+
+@runtime_checkable
+class ReadsTexts(Protocol):
+    """Retriever that reads the texts of replies; `wanted` gives the words of a text that ask for something."""
+
+    wanted: Callable[[str], str]
 
 
 def with_words_of(
@@ -26,5 +35,12 @@ def with_words_of(
     about, model = found
     seen = SeenLabels(model, about.labels, items)
     wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, said=about.said, words=words)
+    if isinstance(system.retriever, ReadsTexts):
+        system.retriever.wanted = lambda text: _wanted(wording, text)
     offers = Offers(items.ids, lambda: catalog.offers, wording.size_name)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording), offers=offers)
+
+
+def _wanted(wording: Wording, text: str) -> str:
+    request = wording.read(text)
+    return " ".join([request.asserted, *request.unknown]).strip()

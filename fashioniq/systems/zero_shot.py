@@ -1,18 +1,13 @@
 """Search without training: the vectors of a pretrained encoder, and the words of the catalog.
 
-The query of a turn is the vector of the words that ask for something, plus SHOWN times that of the product talked
-about, at unit length; the query of the turns before is added with weight DECAY. All vectors are taken from the mean of
-their kind, since those of all products, and of all texts, are alike. Denials and wishes count by the score of words
-with the weights WEIGHTS, which outweigh any similarity. `prepare` writes this as a run, which other commands take.
+Denials and wishes count by the score of words with the weights WEIGHTS, which outweigh any similarity. `prepare` writes
+this as a run, which other commands take.
 """
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
 import yaml
-from torch import Tensor, nn
 
 from fashioniq import encoders
 from fashioniq.askers.best_item import BestItem
@@ -25,67 +20,18 @@ from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
 from fashioniq.files import UserError, atomic_write, locked
-from fashioniq.loop.messages import Turn
 from fashioniq.loop.rollout import System
 from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.training_data import Selection, settings_of
-from fashioniq.runs.weights import load_weights, save_model, save_wording
+from fashioniq.runs.weights import save_model, save_wording
 from fashioniq.runs.wording import with_words_of
+from fashioniq.runs.zero_shot import Means, load_retriever
 
-SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
-DECAY = 0.5  # weight of the query of the turn before
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
-
-
-class Means(nn.Module):
-    """Means of the vectors of products and of texts; without them, all vectors would be near each other."""
-
-    products_D: Tensor
-    texts_D: Tensor
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.register_buffer("products_D", torch.zeros(size))
-        self.register_buffer("texts_D", torch.zeros(size))
-
-
-class ZeroShotRetriever:
-    """Words and products → query, by an encoder of texts. The state is the weighted sum of the queries so far."""
-
-    def __init__(self, encoder: Encoder, means: Means, device: torch.device) -> None:
-        self.encoder, self.device = encoder, device
-        self._means = means.to(device)
-        self.wanted: Callable[[str], str] = str  # the words of a text that ask for something
-
-    def embed_images(self, features_ND: Tensor) -> Tensor:
-        """Points of products in the search space, N×D."""
-        return unit(unit(features_ND) - self._means.products_D)
-
-    def start(self, batch: int) -> Tensor:
-        """Return the sum of no queries."""
-        return torch.zeros(batch, self.encoder.size, device=self.device)
-
-    @torch.no_grad()
-    def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
-        own_BD = self._words(turn.reply.texts or [""] * len(state))
-        if turn.item is not None and turn.item.embedded_BD is None:  # a mean says nothing
-            own_BD = own_BD + SHOWN * self.embed_images(turn.item.features_BD)
-        sum_BD = unit(own_BD) + DECAY * state
-        return unit(sum_BD), sum_BD
-
-    def _words(self, texts: Sequence[str]) -> Tensor:
-        """Vectors of what texts ask for, B×D; zero for denials alone."""
-        wanted = [self.wanted(text) for text in texts]
-        vectors_BD = self.encoder.texts(wanted).to(self.device)
-        some_B1 = (vectors_BD != 0).any(1, keepdim=True) & torch.tensor(
-            [[bool(one)] for one in wanted], device=self.device
-        )
-        return torch.where(some_B1, unit(vectors_BD - self._means.texts_D), 0.0)
 
 
 def prepare(
@@ -160,21 +106,9 @@ def load(run: Path, chosen: Selection) -> System:
     """Load the system of a run that `prepare` wrote. Raises UserError if a file is missing or does not match."""
     about, settings, device = read_run(run, ZeroShotRun), settings_of(run), pick_device(chosen.device)
     catalog = Catalog(chosen.data or Path(about.data.folder), chosen.category or about.category)
-    encoder = encoders.load(about.encoder, device=device, catalog=catalog)
     store = FeatureStore(chosen.features or Path(str(settings.get("features"))))
-    check_encoder(store, about.encoder, encoder)
-    means = Means(encoder.size)
-    load_weights(run, means)
-    retriever = ZeroShotRetriever(encoder, means, device)
+    retriever = load_retriever(run, catalog, store, device)
     items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(device)
     gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
     system = System(retriever, BestItem(), gallery, cards=cards_of(catalog, store, items.ids))
-    system = with_words_of(system, run, catalog, Vocabulary([]), chosen.words)
-    if (wording := system.wording) is not None:
-
-        def wanted(text: str) -> str:
-            request = wording.read(text)
-            return " ".join([request.asserted, *request.unknown]).strip()
-
-        retriever.wanted = wanted
-    return system
+    return with_words_of(system, run, catalog, Vocabulary([]), chosen.words)

@@ -6,10 +6,12 @@ import json
 import shutil
 
 import pytest
+import torch
 
 import fashioniq
 from fashioniq import Message
 from fashioniq.cli import main
+from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.systems import zero_shot
@@ -122,6 +124,26 @@ def test_mistakes_are_told(refused, tiny_clip, tiny_sentence, shop, vector_runs,
     assert "need a catalog; give --category" in refused("extract-features", data=shop, encoder="metadata")
     with pytest.raises(UserError, match="expected a run or an encoder"):
         fashioniq.load()
+    assert not (tmp_path / "no").exists()
+
+
+def test_search_without_training_is_evaluated_with_words_of_people_and_no_others(
+    project, shop, tiny_sentence, tmp_path, refused
+):
+    run = zero_shot.prepare(str(tiny_sentence), shop, "dresses")
+    store = shop / "features" / f"dress-{tiny_sentence.name}"
+    own = {"data": shop, "category": "dresses", "run": run, "features": store, "split": "val"}
+    project.run("eval-dialogs", **own, user="human", out=tmp_path / "out")
+    pair = Catalog(shop, "dresses").pairs("val")[0]
+    first = json.loads((tmp_path / "out" / "dialogs.jsonl").read_text().splitlines()[0])
+    system = fashioniq.load(run, features=store, split="val")
+    shown = Message(item_B=torch.tensor([system.gallery.items.positions[pair.candidate]]))
+    talk = system.hear(system.begin(1), shown, Message(texts=[pair.captions[0]]))
+    order = [product.id for product in system.top(talk, len(system.gallery))[0]]
+    assert first["target"] == pair.target and first["turns"][0]["rank"] == order.index(pair.target)
+    assert "reads what people wrote" in refused(
+        "eval-dialogs", **own, user="differences", out=tmp_path / "no"
+    )
     assert not (tmp_path / "no").exists()
 
 

@@ -142,6 +142,30 @@ def test_every_number_of_a_table_comes_from_the_run_files():
         assert not re.search(r"\d+\.\d", re.sub(r"\[\[.+?\]\]", "", prose)), f"{path} has typed figures"
 
 
+# sessions of several lengths
+
+
+def test_sessions_of_several_lengths_count_as_one_evaluation_after_their_last_turns(study):
+    facts = {"protocol": "recorded sessions", "clean": {}}
+    for length, dialogs, recall in ((2, 30, 20.0), (3, 10, 40.0)):
+        content = run_file(99.0, 60.0, **facts, dialogs=dialogs)
+        content["turns"] = [
+            {"turn": turn, "R@10": recall if turn == length else 1.0} for turn in range(1, length + 1)
+        ]
+        (study / f"ours-0.sessions-{length}.json").write_text(json.dumps(content))
+    content = yaml.safe_load((study / "study.yaml").read_text())
+    content["tables"][0] |= {
+        "reference": None,
+        "columns": ["R@10 last turn"],
+        "rows": {"pooled": ["ours-0.sessions-*.json"]},
+    }
+    content["prose"] = "Pooled: [[own | pooled | R@10 last turn]]."
+    (study / "study.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    table = read_study(study / "study.yaml").tables[0]
+    pooled = table.row("pooled")
+    assert pooled.seeds("R@10 last turn").values == (25.0,) and pooled.runs[0].dialogs == 40
+
+
 # building and checking
 
 
