@@ -1,0 +1,140 @@
+"""A shop of 30 drawn dresses and a run of each kind with random weights: nothing is trained."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fashioniq import sample
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.features.store import Contents, FeatureStore
+from fashioniq.features.writer import StorePart, fill_store
+from fashioniq.files import checksum, write_json
+from fashioniq.models.attributes import AttributePredictor
+from fashioniq.models.configs import DialogEncoderConfig, RetrieverConfig
+from fashioniq.models.dialog_encoder import DialogEncoder
+from fashioniq.models.encoder import create_encoder, encoder_size
+from fashioniq.models.rnn import RNNRetriever
+from fashioniq.runs import CatalogOrigin, DialogEncoderRun, DialoguesOrigin, PredictorRun, RetrieverRun
+from fashioniq.weights import save_model
+
+ENCODER, SHOWN = "test_efficientnet", 8  # attribute words that the store has of a product
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Folder of the catalog, and those of the runs. The feature store lies where commands look for it."""
+
+    root: Path
+
+    @property
+    def data(self):
+        return self.root / "data"
+
+    @property
+    def store(self):
+        return self.data / "features" / "dress"
+
+    @cached_property
+    def catalog(self):
+        return Catalog(self.data, "dresses")
+
+    @cached_property
+    def features(self):
+        return FeatureStore(self.store)
+
+    def run(self, name):
+        return self.root / name
+
+    def dialogues(self, split="test"):
+        return self.data / "dialogues" / f"dress.{split}.json"
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory):
+    """Not to be written to."""
+    made = Shop(tmp_path_factory.mktemp("shop"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample, "draw_garment", lambda garment, size, rng: Image.new("RGB", (8, 8), "red"))
+        sample.draw_sample(made.data, 30, categories=["dresses"])
+    labels = made.catalog.labels
+    words = sorted({word for lists in labels.values() for some in lists for word in some})
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        identity = _predictor(made.run("predictor"), words)
+        _store(made, identity, words)
+        texts = [*made.catalog.titles.values(), *words, "is a with no yes and or does it have what more less not"]
+        vocabulary = Vocabulary(sorted({word for text in texts for word in tokenize(text)}))
+        _dialog_encoder(made, vocabulary)
+        _retriever(made, vocabulary)
+    return made
+
+
+def _predictor(run, words):
+    encoder = create_encoder(ENCODER)
+    model = AttributePredictor(encoder, encoder_size(encoder), len(words))
+    torch.nn.init.normal_(model.head.weight, std=0.2)
+    about = PredictorRun(
+        kind=PredictorRun.KIND, category="dresses", encoder=ENCODER, image_size=32, attribute_words=words
+    )
+    save_model(run, model, about)
+    return {
+        "encoder": ENCODER,
+        "weights": checksum(run / "weights.safetensors"),
+        "image_size": 32,
+        "dimensions": encoder_size(encoder),
+    }
+
+
+def _store(shop, identity, words):
+    def extract(lists, advance):
+        for ids in lists:
+            features_ND = torch.randn(len(ids), identity["dimensions"]).numpy().astype(np.float16)
+            attributes_NA = np.tile(np.arange(SHOWN), (len(ids), 1))
+            yield StorePart(list(ids), features_ND, attributes_NA, {})
+
+    facts = Contents(**identity, attribute_words=words, attributes="predicted", precision="float32")
+    fill_store(shop.store, shop.catalog.all_ids(), facts, extract, lambda count, of: None)
+
+
+def _dialog_encoder(shop, vocabulary):
+    config = DialogEncoderConfig(width=16, heads=2, hidden=16, layers=1)
+    store = shop.features
+    model = DialogEncoder(config, vocabulary=vocabulary, features=store.size)
+    about = DialogEncoderRun(
+        kind=DialogEncoderRun.KIND,
+        model="transformer",
+        encoder="transformer",
+        sizes=config.sizes(features=store.size),
+        words=vocabulary.words,
+        features=store.identity,
+        joined=", ",
+        data=DialoguesOrigin(),
+    )
+    save_model(shop.run("encoder"), model, about)
+    where = {"data": str(shop.data), "category": "dresses", "features": str(shop.store)}
+    write_json(shop.run("encoder") / "config.yaml", where)
+
+
+def _retriever(shop, vocabulary):
+    config, store = RetrieverConfig(kind="rnn", width=16), shop.features
+    of_data = {"vocabulary": len(vocabulary), "features": store.size, "attributes": len(store.attribute_words)}
+    model = RNNRetriever(config, **of_data)
+    about = RetrieverRun(
+        kind=RetrieverRun.KIND,
+        category="dresses",
+        attrs=False,
+        model="rnn",
+        sizes=config.sizes(**of_data, max_words=8, word_vector_size=0),
+        words=vocabulary.words,
+        features=store.identity,
+        data=CatalogOrigin(folder=str(shop.data), fingerprint=shop.catalog.fingerprint()),
+        user=None,
+    )
+    save_model(shop.run("retriever"), model, about)
+    write_json(shop.run("retriever") / "config.yaml", {"data": str(shop.data), "features": str(shop.store)})
