@@ -68,7 +68,11 @@ def shop(tmp_path_factory):
         torch.manual_seed(0)
         identity = _predictor(made.run("predictor"), words)
         _store(made, identity, words)
-        texts = [*made.catalog.titles.values(), *words, "is a with no yes and or does it have what more less not"]
+        texts = [
+            *made.catalog.titles.values(),
+            *words,
+            "is a with no yes and or does it have what more less not",
+        ]
         vocabulary = Vocabulary(sorted({word for text in texts for word in tokenize(text)}))
         _dialog_encoder(made, vocabulary)
         _retriever(made, vocabulary)
@@ -123,7 +127,11 @@ def _dialog_encoder(shop, vocabulary):
 
 def _retriever(shop, vocabulary):
     config, store = RetrieverConfig(kind="rnn", width=16), shop.features
-    of_data = {"vocabulary": len(vocabulary), "features": store.size, "attributes": len(store.attribute_words)}
+    of_data = {
+        "vocabulary": len(vocabulary),
+        "features": store.size,
+        "attributes": len(store.attribute_words),
+    }
     model = RNNRetriever(config, **of_data)
     about = RetrieverRun(
         kind=RetrieverRun.KIND,

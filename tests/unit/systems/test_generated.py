@@ -215,7 +215,7 @@ BELT = Topic("does it have a belt?", ("belt", "sash"), True)
 class Seeing:
     """Stands for the encoder of pictures: chances are the features themselves."""
 
-    words = ["blue", "belt", "red", "sash"]
+    words = ("blue", "belt", "red", "sash")
 
     def chances(self, features_BD):
         return np.asarray(features_BD)
@@ -226,9 +226,7 @@ class Seeing:
 
 def a_world(monkeypatch, topics):
     world = generation.World(EvalGenIR(category="dresses", encoder="e", device="cpu"), None, None, None)
-    world.__dict__.update(
-        describer=type("Described", (), {"topics": topics})(), features_of=Seeing()
-    )
+    world.__dict__.update(describer=type("Described", (), {"topics": topics})(), features_of=Seeing())
     return world
 
 
@@ -281,7 +279,9 @@ def test_generators_by_name(shop, options_of, name, kind):
 def test_what_is_slow_to_make_is_cached(options_of, monkeypatch):
     slow = type("Slow", (), {"identity": {"backend": "slow"}})()
     monkeypatch.setattr(generation, "generator_by_name", lambda name, device: (slow, name, device)[0])
-    assert isinstance(generation.generator_of(options_of(EvalGenIR, generator="some"), None, None, "cpu"), Cached)
+    assert isinstance(
+        generation.generator_of(options_of(EvalGenIR, generator="some"), None, None, "cpu"), Cached
+    )
 
 
 @pytest.mark.parametrize(
