@@ -8,124 +8,56 @@ import pytest
 import torch
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data import conversations
 from fashioniq.data.conversations import (
-    ConversationItem,
     Conversations,
-    ConversationSample,
     ConversationTurn,
-    SampleOrigin,
     Text,
     TurnPicture,
 )
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import frozen_features
-from fashioniq.files import UserError, write_json
+from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
-from fashioniq.models.configs import ChatSearcherConfig
-from fashioniq.runs import ChatSearcherRun, DialoguesOrigin
 from fashioniq.systems import chatsearch, chatsearcher
 from fashioniq.systems.chatsearch import Found, _ridge, _Space, _usable, searches
 from fashioniq.systems.run_data import Selection
-from fashioniq.trained import load_dialog_encoder, load_retriever, new_chatsearcher
-from fashioniq.weights import save_model
+from fashioniq.trained import load_dialog_encoder, load_retriever
+from tests.unit.shop import SAID, sample
 
 CPU = torch.device("cpu")
-WORDS = Vocabulary(["user", "assistant", "a", "red", "dress", "longer", "please", "sure"])
-
-
-def sample(subtask, target, *turns, split="test"):
-    """A conversation; each turn is a list of words and pictures, the latter with a #, of user and assistant in turn."""
-    made = [
-        ConversationTurn(
-            ("user", "assistant")[number % 2],
-            tuple(TurnPicture(one[1:]) if one.startswith("#") else Text(one) for one in parts),
-        )
-        for number, parts in enumerate(turns)
-    ]
-    kind = {"t": "text", "i": "mdc_i", "m": "merged"}[subtask]
-    return ConversationSample("s", subtask, kind, tuple(made), target, SampleOrigin("people"), split)
-
-
-@pytest.fixture(scope="module")
-def folder(shop, tmp_path_factory):
-    """Conversations about the products of the shop, and a ChatSearcher with random weights. Not to be written to."""
-    root = tmp_path_factory.mktemp("conversations")
-    splits = {"train": shop.catalog.ids("train"), "test": shop.catalog.ids("val")}
-    items = [
-        ConversationItem(
-            name,
-            str(shop.catalog.images[name]),
-            f"dress {name}",
-            "catalog",
-            split,
-            ("dresses", "tops")[row % 2],
-        )
-        for split, names in splits.items()
-        for row, name in enumerate(names)
-    ]
-    unseen = ConversationItem("unseen", "unseen.jpg", "", "catalog", "train", "dresses")  # has no features
-    conversations.write_items(root, [*items, unseen])
-    for subtask in ("t", "i", "m"):
-        for split, names in splits.items():
-            turns = {
-                "t": (["a red dress"], ["sure"], ["longer please"]),
-                "i": ([f"#{names[0]}", "longer please"],),
-                "m": (["a red dress"], ["sure", f"#{names[0]}"], ["longer please"]),
-            }[subtask]
-            target = names[1] if subtask != "m" else "unseen"
-            conversations.write_samples(root, subtask, split, [sample(subtask, target, *turns, split=split)])
-            conversations.write_gallery(root, subtask, split, names)
-    config = ChatSearcherConfig(image_tokens=2, space=8, width=16, heads=2, hidden=16, layers=1, dropout=0.0)
-    sizes, facts = (
-        config.sizes(features=shop.features.size),
-        frozen_features(["D000000004"], [str(shop.store)]).facts,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model, _ = new_chatsearcher(sizes, WORDS.words, "", half=False, tune="all")
-    about = ChatSearcherRun(
-        kind=ChatSearcherRun.KIND,
-        stage="conversations",
-        language_model="",
-        tuned="all",
-        sizes=sizes,
-        words=WORDS.words,
-        features=facts,
-        negatives="batch",
-        data=DialoguesOrigin(),
-    )
-    save_model(root / "run", model, about)
-    write_json(root / "run" / "config.yaml", {"data": str(root), "features": [str(shop.store)]})
-    return root
 
 
 @pytest.fixture
-def made(shop, folder):
+def made(shop, conversation_folder):
     """Function that makes the searches of some options."""
 
     def made(**options):
         settings = EvalChatsearch(
-            data=folder, features=[str(shop.store)], device="cpu", batch_size=2, **options
+            data=conversation_folder, features=[str(shop.store)], device="cpu", batch_size=2, **options
         )
-        data = Conversations(folder)
+        data = Conversations(conversation_folder)
         features = frozen_features(list(data.items), settings.features)
         return searches(settings, data, features, CPU), features
 
     return made
 
 
-def test_only_methods_that_have_what_they_need_are_made(shop, folder, made):
+def test_only_methods_that_have_what_they_need_are_made(shop, conversation_folder, made):
     assert list(made()[0]) == ["image"]
-    assert list(made(run=folder / "run")[0]) == ["chatsearcher", "image"]
+    assert list(made(run=conversation_folder / "run")[0]) == ["chatsearcher", "image"]
     assert set(made(method=["text"], encoder=str(shop.run("encoder")))[0]) == {"text", "both"}
     assert set(made(method=["concatenation"], encoder=str(shop.run("encoder")))[0]) >= {"concatenation"}
     assert list(made(method=["retriever"], retriever=shop.run("retriever"))[0]) == ["retriever"]
-    assert list(made(method=["random"], encoder=str(shop.run("encoder")), run=folder / "run")[0]) == []
+    assert (
+        list(made(method=["random"], encoder=str(shop.run("encoder")), run=conversation_folder / "run")[0])
+        == []
+    )
 
 
-def test_a_chatsearcher_searches_by_its_own_vectors_in_the_order_of_the_conversations(folder, made):
-    found, features = made(run=folder / "run", method=["chatsearcher"])
+def test_a_chatsearcher_searches_by_its_own_vectors_in_the_order_of_the_conversations(
+    conversation_folder, made
+):
+    found, features = made(run=conversation_folder / "run", method=["chatsearcher"])
     search, ids = found["chatsearcher"], features.ids
     model = search.queries.model
     assert torch.allclose(search.vectors_ND, model.embed_images(features.vector_NF))
@@ -158,14 +90,18 @@ def test_words_and_pictures_in_the_space_of_a_dual_encoder(shop, made):
     assert found["both"].queries([one, sample("t", features.ids[0], ["red"])]) is None
 
 
-def test_the_vectors_of_a_pretrained_encoder_are_those_of_its_own_store(shop, folder, made, monkeypatch):
+def test_the_vectors_of_a_pretrained_encoder_are_those_of_its_own_store(
+    shop, conversation_folder, made, monkeypatch
+):
     class Encoder:
         identity, limit = shop.features.facts, 10
 
     monkeypatch.setattr(chatsearch, "load", lambda name, device: Encoder())
     found, features = made(method=["text"], encoder="some")
     assert torch.allclose(found["text"].vectors_ND, torch.nn.functional.normalize(features.vector_NF, dim=1))
-    settings = EvalChatsearch(data=folder, features=[str(shop.store)], encoder="some", out=folder)
+    settings = EvalChatsearch(
+        data=conversation_folder, features=[str(shop.store)], encoder="some", out=conversation_folder
+    )
     more = SimpleNamespace(ids=[*features.ids, "unknown", "another"])
     with pytest.raises(UserError, match="2 items have features, but none of some"):
         chatsearch._space(settings, "some", more, CPU)
@@ -215,10 +151,12 @@ def test_the_penalty_is_chosen_on_a_tenth_of_the_targets(capsys):
     assert printed.endswith("chosen on 6 conversations of train\n")  # two of each of i00, i10 and i20
 
 
-def test_conversations_of_train_without_features_are_not_fitted(folder, made):
+def test_conversations_of_train_without_features_are_not_fitted(conversation_folder, made):
     _, features = made()
-    found = _usable(Conversations(folder), features)
-    assert [(one.subtask, one.target) for one in found] == [("t", features.ids[1]), ("i", features.ids[1])]
+    found = _usable(Conversations(conversation_folder), features)
+    assert [(one.subtask, one.target) for one in found] == [
+        ("t", features.ids[1]), ("t", features.ids[2]), ("i", features.ids[1]),
+    ]  # fmt: skip
 
 
 def test_a_dialog_retriever_is_told_the_pictures_and_words_of_each_step(shop, made):
@@ -242,17 +180,17 @@ def test_a_dialog_retriever_is_told_the_pictures_and_words_of_each_step(shop, ma
 # a system of dialogs
 
 
-def test_a_loaded_chatsearcher_has_the_items_of_a_split_and_category(shop, folder):
-    run, ids = folder / "run", shop.catalog.ids("val")
+def test_a_loaded_chatsearcher_has_the_items_of_a_split_and_category(shop, conversation_folder):
+    run, ids = conversation_folder / "run", shop.catalog.ids("val")
     system = chatsearcher.load(run, Selection(None, "test", "cpu", None, None, None))
-    assert system.gallery.items.ids == ids and system.vocabulary.words == WORDS.words
+    assert system.gallery.items.ids == ids and system.vocabulary.words == Vocabulary(SAID).words
     assert system.cards.titles == {name: f"dress {name}" for name in ids}
     assert set(system.cards.images) == set(ids)
     assert not any(one.requires_grad for one in system.retriever.model.parameters())
     model = system.retriever.model
     wanted_ND = model.embed_images(shop.features.items(ids).features_ND[:].float())
     assert torch.allclose(system.gallery.vectors_ND, wanted_ND, atol=1e-5)
-    tops = chatsearcher.load(run, Selection(shop.store, "train", "cpu", folder, "tops", None))
+    tops = chatsearcher.load(run, Selection(shop.store, "train", "cpu", conversation_folder, "tops", None))
     assert tops.gallery.items.ids == shop.catalog.ids("train")[1::2]
     every = chatsearcher.load(run, Selection(None, "all", "cpu", None, None, None))
     assert len(every.gallery) == 24
@@ -260,17 +198,17 @@ def test_a_loaded_chatsearcher_has_the_items_of_a_split_and_category(shop, folde
         chatsearcher.load(run, Selection(None, "test", "cpu", None, "shirts", None))
 
 
-def test_a_chatsearcher_needs_its_conversations_and_features(shop, folder, tmp_path):
-    run = shutil.copytree(folder / "run", tmp_path / "run")
+def test_a_chatsearcher_needs_its_conversations_and_features(shop, conversation_folder, tmp_path):
+    run = shutil.copytree(conversation_folder / "run", tmp_path / "run")
     (run / "config.yaml").unlink()
     with pytest.raises(UserError, match="expected the folder of the conversations"):
         chatsearcher.load(run, Selection(None, "test", "cpu", None, None, None))
     with pytest.raises(UserError, match="expected the feature stores"):
-        chatsearcher.load(run, Selection(None, "test", "cpu", folder, None, None))
+        chatsearcher.load(run, Selection(None, "test", "cpu", conversation_folder, None, None))
     about = json.loads((run / "model.json").read_text())
     (run / "model.json").write_text(json.dumps(about | {"features": {"weights": "others"}}))
     with pytest.raises(UserError, match="was trained with weights others"):
-        chatsearcher.load(run, Selection(shop.store, "test", "cpu", folder, None, None))
+        chatsearcher.load(run, Selection(shop.store, "test", "cpu", conversation_folder, None, None))
 
 
 class Answering:
@@ -289,11 +227,13 @@ class Answering:
 
 
 @pytest.fixture
-def talking(folder):
+def talking(conversation_folder):
     """Function that makes a retriever whose model gives these answers."""
 
     def talking(*answers):
-        system = chatsearcher.load(folder / "run", Selection(None, "test", "cpu", None, None, None))
+        system = chatsearcher.load(
+            conversation_folder / "run", Selection(None, "test", "cpu", None, None, None)
+        )
         own = system.retriever
         return system, chatsearcher.ChatSearcherRetriever(
             Answering(*answers), own.tokens, own.features, own.ids
@@ -307,8 +247,8 @@ def test_an_answer_is_decoded_without_its_marks_and_searches_if_it_shows(talking
     _, retriever = talking()
     tokens = retriever.tokens
     retriever.model.answers = [
-        ([*WORDS.ids("sure"), tokens.tokens.end], None),
-        ([*WORDS.ids("red dress"), tokens.image], image_query),
+        ([*Vocabulary(SAID).ids("sure"), tokens.tokens.end], None),
+        ([*Vocabulary(SAID).ids("red dress"), tokens.image], image_query),
     ]
     talk = SimpleNamespace(offer=Message(), reply=Message(texts=["a red dress", "longer please"]))
     query_BD, state = retriever.step(retriever.start(2), talk)
@@ -331,8 +271,8 @@ def test_what_is_offered_comes_before_the_reply(talking):
     assert retriever._offered(Message(texts=[""]), 0) == () == retriever._offered(Message(), 0)
 
 
-def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(folder):
-    system = chatsearcher.load(folder / "run", Selection(None, "test", "cpu", None, None, None))
+def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(conversation_folder):
+    system = chatsearcher.load(conversation_folder / "run", Selection(None, "test", "cpu", None, None, None))
     asker, gallery = system.asker, system.gallery
     assert asker.offer(SimpleNamespace(queries=[]), gallery) == Message()
     query_1D = gallery.vectors_ND[[3]]
@@ -349,7 +289,7 @@ def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(folder)
     assert offered(True, torch.tensor([nearest[0]])).item_B.tolist() == [nearest[1]]
 
 
-def test_a_chatsearcher_holds_a_dialog(folder):
-    system = chatsearcher.load(folder / "run", Selection(None, "test", "cpu", None, None, None))
+def test_a_chatsearcher_holds_a_dialog(conversation_folder):
+    system = chatsearcher.load(conversation_folder / "run", Selection(None, "test", "cpu", None, None, None))
     dialog = system.dialog().say("a red dress").say("longer please")
     assert len(dialog.products(3)) == 3 and Found(torch.zeros(1, 1)).shows_Q is None

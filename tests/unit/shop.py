@@ -9,18 +9,36 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq import sample
+from fashioniq import sample as drawn
+from fashioniq.data import conversations
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.conversations import (
+    ConversationItem,
+    ConversationSample,
+    ConversationTurn,
+    SampleOrigin,
+    Text,
+    TurnPicture,
+)
 from fashioniq.data.words import Vocabulary, tokenize
+from fashioniq.features.frozen import frozen_features
 from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.features.writer import StorePart, fill_store
 from fashioniq.files import checksum, write_json
 from fashioniq.models.attributes import AttributePredictor
-from fashioniq.models.configs import DialogEncoderConfig, RetrieverConfig
+from fashioniq.models.configs import ChatSearcherConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder, encoder_size
 from fashioniq.models.rnn import RNNRetriever
-from fashioniq.runs import CatalogOrigin, DialogEncoderRun, DialoguesOrigin, PredictorRun, RetrieverRun
+from fashioniq.runs import (
+    CatalogOrigin,
+    ChatSearcherRun,
+    DialogEncoderRun,
+    DialoguesOrigin,
+    PredictorRun,
+    RetrieverRun,
+)
+from fashioniq.trained import new_chatsearcher
 from fashioniq.weights import save_model
 
 ENCODER, SHOWN = "test_efficientnet", 8  # attribute words that the store has of a product
@@ -60,8 +78,8 @@ def shop(tmp_path_factory):
     """Not to be written to."""
     made = Shop(tmp_path_factory.mktemp("shop"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample, "draw_garment", lambda garment, size, rng: Image.new("RGB", (8, 8), "red"))
-        sample.draw_sample(made.data, 30, categories=["dresses"])
+        patch.setattr(drawn, "draw_garment", lambda garment, size, rng: Image.new("RGB", (8, 8), "red"))
+        drawn.draw_sample(made.data, 30, categories=["dresses"])
     labels = made.catalog.labels
     words = sorted({word for lists in labels.values() for some in lists for word in some})
     with torch.random.fork_rng():
@@ -130,7 +148,7 @@ def _retriever(shop, vocabulary):
     of_data = {
         "vocabulary": len(vocabulary),
         "features": store.size,
-        "attributes": len(store.attribute_words),
+        "attributes": 0,
     }
     model = RNNRetriever(config, **of_data)
     about = RetrieverRun(
@@ -146,3 +164,75 @@ def _retriever(shop, vocabulary):
     )
     save_model(shop.run("retriever"), model, about)
     write_json(shop.run("retriever") / "config.yaml", {"data": str(shop.data), "features": str(shop.store)})
+
+
+SAID = ["user", "assistant", "a", "red", "dress", "longer", "please", "sure"]  # words of a ChatSearcher
+
+
+def sample(subtask, target, *turns, split="test", name="s"):
+    """A conversation; each turn is a list of words and pictures, the latter with a #, of user and assistant in turn."""
+    made = [
+        ConversationTurn(
+            ("user", "assistant")[number % 2],
+            tuple(TurnPicture(one[1:]) if one.startswith("#") else Text(one) for one in parts),
+        )
+        for number, parts in enumerate(turns)
+    ]
+    kind = {"t": "text", "i": "mdc_i", "m": "merged"}[subtask]
+    return ConversationSample(name, subtask, kind, tuple(made), target, SampleOrigin("people"), split)
+
+
+@pytest.fixture(scope="session")
+def conversation_folder(shop, tmp_path_factory):
+    """Conversations about the products of the shop, and a ChatSearcher with random weights. Not to be written to."""
+    root = tmp_path_factory.mktemp("conversations")
+    splits = {"train": shop.catalog.ids("train"), "test": shop.catalog.ids("val")}
+    items = [
+        ConversationItem(
+            name,
+            str(shop.catalog.images[name]),
+            f"dress {name}",
+            "catalog",
+            split,
+            ("dresses", "tops")[row % 2],
+        )
+        for split, names in splits.items()
+        for row, name in enumerate(names)
+    ]
+    unseen = ConversationItem("unseen", "unseen.jpg", "", "catalog", "train", "dresses")  # has no features
+    conversations.write_items(root, [*items, unseen])
+    for subtask in ("t", "i", "m"):
+        for split, names in splits.items():
+            turns = {
+                "t": (["a red dress"], ["sure"], ["longer please"]),
+                "i": ([f"#{names[0]}", "longer please"],),
+                "m": (["a red dress"], ["sure", f"#{names[0]}"], ["longer please"]),
+            }[subtask]
+            target = names[1] if subtask != "m" else "unseen"
+            more = [sample(subtask, names[2], *turns, split=split, name="another")] if subtask == "t" else []
+            made = [sample(subtask, target, *turns, split=split), *more]
+            conversations.write_samples(root, subtask, split, made)
+            conversations.write_gallery(root, subtask, split, names)
+    config = ChatSearcherConfig(image_tokens=2, space=8, width=16, heads=2, hidden=16, layers=1, dropout=0.0)
+    words = Vocabulary(SAID)
+    sizes, facts = (
+        config.sizes(features=shop.features.size),
+        frozen_features(["D000000004"], [str(shop.store)]).facts,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model, _ = new_chatsearcher(sizes, words.words, "", half=False, tune="all")
+    about = ChatSearcherRun(
+        kind=ChatSearcherRun.KIND,
+        stage="conversations",
+        language_model="",
+        tuned="all",
+        sizes=sizes,
+        words=words.words,
+        features=facts,
+        negatives="batch",
+        data=DialoguesOrigin(),
+    )
+    save_model(root / "run", model, about)
+    write_json(root / "run" / "config.yaml", {"data": str(root), "features": [str(shop.store)]})
+    return root

@@ -1,0 +1,600 @@
+"""What each training hands to `fit`, and what it writes beside: nothing is trained here."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from fashioniq.askers.best_item import BestItem
+from fashioniq.config import (
+    TrainAttributes,
+    TrainChatsearcher,
+    TrainDialogEncoder,
+    TrainGenerator,
+    TrainRetriever,
+)
+from fashioniq.data.conversations import Conversations
+from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
+from fashioniq.data.images import UnreadableImage
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.frozen import frozen_features
+from fashioniq.files import UserError, checksum
+from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
+from fashioniq.models.dialog_encoder import DialogEncoder
+from fashioniq.runs import described
+from fashioniq.trained import load_chatsearcher, load_predictor, load_retriever
+from fashioniq.training import (
+    attributes_run,
+    chatsearcher_run,
+    dialog_encoder_run,
+    generator_run,
+    retriever_run,
+)
+from fashioniq.training.attributes import chance_logits
+from fashioniq.training.dialog_encoder import LOSSES
+from fashioniq.training.policy import PolicyTraining
+from fashioniq.training.retriever import RetrieverTraining
+from fashioniq.training.wording import HALFWAY, TRAINED
+from fashioniq.weights import save_model
+
+
+class Fit:
+    """Stands for `fit`: keeps what it is given, and returns the best epoch."""
+
+    def __init__(self, **best):
+        self.best = {"epoch": 3.0} | best
+
+    def __call__(self, module, model, batches, **given):
+        self.module, self.model, self.batches = module, model, batches
+        self.__dict__ |= given
+        return self.best
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    def fitted(module, **best):
+        fit = Fit(**best)
+        monkeypatch.setattr(module, "fit", fit)
+        return fit
+
+    return fitted
+
+
+# dialog encoders
+
+
+@pytest.fixture
+def dialog_encoder(shop, tmp_path, fitted):
+    """Train a dialog encoder with these options; return what was handed to `fit`, and the summary."""
+
+    def trained(**options):
+        fit = fitted(dialog_encoder_run, **{"val_R@10_0": 12.34, "val_R@10_5": 23.42, "val_R@10_10": 34.56})
+        own = {"data": shop.data, "category": "dresses", "run": tmp_path / "run", "device": "cpu"}
+        model = DialogEncoderConfig(width=16, heads=2, hidden=16, layers=1)
+        summary = dialog_encoder_run.train_dialog_encoder(
+            TrainDialogEncoder(**own | {"model": model, "batch_size": 4} | options)
+        )
+        return fit, summary
+
+    return trained
+
+
+def test_a_dialog_encoder_is_trained_on_the_files_of_its_category(shop, tmp_path, dialog_encoder):
+    fit, summary = dialog_encoder(min_count=3, seed=5)
+    train, val = shop.dialogues("train"), shop.dialogues("val")
+    vocabulary = Vocabulary.of((text for one in read_dialogues(train) for text in one.rounds), 3)
+    assert isinstance(fit.model, DialogEncoder) and fit.module.model is fit.model
+    assert fit.facts == {
+        "model": "transformer",
+        "sizes": DialogEncoderConfig(width=16, heads=2, hidden=16, layers=1).sizes(features=256),
+        "words": vocabulary.words,
+        "kind": "dialog encoder",
+        "encoder": "transformer",
+        "features": shop.features.identity,
+        "joined": ", ",
+        "loss": "both",
+        "mask": "caption",
+        "data": {
+            "dialogues": {"train": str(train), "val": str(val)},
+            "checksums": {"train": checksum(train), "val": checksum(val)},
+            "coverage": {"train": 1.0, "val": 1.0},
+        },
+    }
+    assert fit.monitor == "val_score" and fit.run == tmp_path / "run" and fit.settings.seed == 5
+    assert fit.module.losses == LOSSES["both"] and fit.module.micro_batch == 128
+    assert fit.module._text.keywords == {"mask": "caption", "share": 0.2, "separator": ", "}
+    assert fit.module.learning_rate == 1e-3 and fit.module.separator == ", "
+    assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
+    assert fit.batches[0].dataset.tensors[0].tolist() == list(range(18))
+    ids = fit.module._items["train"].ids
+    assert [ids[place] for place in fit.module._target["train"]] == [
+        one.image for one in fit.module.dialogues["train"]
+    ]
+    assert summary == (
+        f"dialog encoder of epoch 3 in {tmp_path / 'run'}: R@10 12.3 after round 0, 23.4 after round 5, "
+        "34.6 after round 10, among the 6 images of val"
+    )
+    assert (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_options_of_a_dialog_encoder_reach_its_training(dialog_encoder):
+    fit, _ = dialog_encoder(
+        learning_rate=0.01, loss="recall", mask="none", mask_share=0.5, separator=" | ", micro_batch=3
+    )
+    assert fit.module.learning_rate == 0.01 and fit.module.losses == LOSSES["recall"]
+    assert fit.module._text.keywords == {"mask": "none", "share": 0.5, "separator": " | "}
+    assert (fit.facts["joined"], fit.facts["mask"], fit.facts["loss"]) == (" | ", "none", "recall")
+    assert fit.module.micro_batch == 3
+
+
+def test_complete_queries_have_no_caption_to_mask(tmp_path, dialog_encoder):
+    some = [Dialogue(name, ("a", "red dress", "long dress")) for name in ("D000000000", "D000000001")]
+    write_dialogues(tmp_path / "some.json", some)
+    with pytest.raises(UserError, match="are complete queries without a caption to mask"):
+        dialog_encoder(dialogues=tmp_path / "some.json")
+    fit, _ = dialog_encoder(dialogues=tmp_path / "some.json", mask="none", run=tmp_path / "other")
+    assert fit.module.dialogues["train"][0].alone
+
+
+def test_dialogs_without_features_are_left_out_and_two_must_remain(shop, tmp_path, dialog_encoder, capsys):
+    some = [Dialogue(name, ("a", "b? c")) for name in ("D000000000", "gone", "D000000001", "lost")]
+    write_dialogues(tmp_path / "some.json", some)
+    fit, _ = dialog_encoder(dialogues=tmp_path / "some.json")
+    assert [one.image for one in fit.module.dialogues["train"]] == ["D000000000", "D000000001"]
+    assert fit.facts["data"]["coverage"] == {"train": 0.5, "val": 1.0}
+    assert f"{tmp_path / 'some.json'}: 2 of 4 dialogs have image features" in capsys.readouterr().out
+    write_dialogues(tmp_path / "some.json", some[:2])
+    with pytest.raises(UserError, match=r"at least two dialogs .* found 1 in"):
+        dialog_encoder(dialogues=tmp_path / "some.json", run=tmp_path / "other")
+
+
+@pytest.mark.parametrize("option", ["features", "dialogues", "val_dialogues"])
+def test_without_a_category_the_files_must_be_given(shop, option, tmp_path):
+    given = {
+        "features": shop.store,
+        "dialogues": shop.dialogues("train"),
+        "val_dialogues": shop.dialogues("val"),
+    }
+    for name, path in given.items():
+        assert dialog_encoder_run._path(TrainDialogEncoder(data=shop.data, category="dresses"), name) == path
+        assert dialog_encoder_run._path(TrainDialogEncoder(**given), name) == path
+    settings = TrainDialogEncoder(**{name: path for name, path in given.items() if name != option})
+    with pytest.raises(UserError, match=f"expected --{option.replace('_', '-')} or --category"):
+        dialog_encoder_run._path(settings, option)
+
+
+# ChatSearchers
+
+
+@pytest.fixture
+def chatsearcher(shop, conversation_folder, tmp_path, fitted):
+    def trained(**options):
+        fit = fitted(chatsearcher_run, **{"val_R@1": 12.34, "val_R@10": 45.67})
+        model = ChatSearcherConfig(
+            image_tokens=2, space=8, width=16, heads=2, hidden=16, layers=1, max_tokens=64
+        )
+        own = {"data": conversation_folder, "features": [str(shop.store)], "run": tmp_path / "run"}
+        settings = TrainChatsearcher(
+            **own | {"model": model, "min_count": 1, "device": "cpu", "batch_size": 2} | options
+        )
+        return fit, chatsearcher_run.train_chatsearcher(settings)
+
+    return trained
+
+
+@pytest.mark.parametrize("stage", ["captions", "conversations"])
+def test_a_chatsearcher_is_trained_on_what_is_not_held_out(
+    shop, conversation_folder, tmp_path, chatsearcher, capsys, stage
+):
+    fit, summary = chatsearcher(stage=stage, seed=3, held_out=0.5, negatives="full")
+    data, run = Conversations(conversation_folder), tmp_path / "run"
+    ids = shop.catalog.ids("train")
+    held_out = chatsearcher_run._held_out(ids, 0.5, 3)
+    if stage == "captions":
+        assert len(fit.module.train_examples) == 9 and len(fit.module.val_examples) == 9
+    else:  # two samples of t and one of i; that of m has a target without features
+        val = [row for row in (1, 2, 1) if ids[row] in held_out]
+        assert [place for _, place in fit.module.val_examples] == val and 0 < len(val) < 3
+        assert len(fit.module.train_examples) == 3 - len(val)
+    features = frozen_features(list(data.items), [str(shop.store)])
+    places = sorted(features.positions[name] for name in ids)
+    assert fit.module.train_items.tolist() == places
+    assert torch.allclose(fit.model.mean_F, features.vector_NF[places].mean(0), atol=1e-6)
+    assert fit.module.learning_rate == {"captions": 1e-3, "conversations": 5e-4}[stage]
+    assert fit.module.negatives == "full" and fit.facts["negatives"] == "full"
+    assert fit.facts["sizes"] == fit.settings.model.sizes(features=256) and fit.facts["stage"] == stage
+    assert fit.facts["language_model"] == "" and fit.facts["tuned"] == "all"
+    assert fit.facts["features"] == features.facts
+    assert {"next", "longer", "dress"} & set(fit.facts["words"])
+    names = [f"{kind}.train.jsonl" for kind in "tim"]
+    assert fit.facts["data"] == {
+        "dialogues": {name: str(conversation_folder / name) for name in names},
+        "checksums": {name: checksum(conversation_folder / name) for name in ("items.jsonl", *names)},
+        "coverage": {"train": 0.75},
+    }
+    for split, own in (("train", set(ids) - held_out), ("val", held_out)):
+        written = read_dialogues(run / f"{stage}.{split}.json", repeated=True)
+        assert [one.image for one in written if one.rounds[0].startswith("dress ")] == [
+            name for name in ids if name in own
+        ]
+    assert f"to train, {len(fit.module.val_examples)} to validate, 18 items" in capsys.readouterr().out
+    assert summary == (
+        f"ChatSearcher of epoch 3 in {run}: R@1 12.3, R@10 45.7 on {len(fit.module.val_examples)} held-out "
+        f"{stage}, among 18 items of train"
+    )
+    assert fit.monitor == "val_score" and [len(one.dataset) for one in fit.batches] == [
+        len(fit.module.train_examples), len(fit.module.val_examples),
+    ]  # fmt: skip
+
+
+def test_options_of_a_chatsearcher_reach_its_training(chatsearcher):
+    fit, _ = chatsearcher(stage="captions", queue=7, learning_rate=0.5, subtasks=["t"], min_count=3)
+    assert fit.facts["negatives"] == "queue of 7" and len(fit.module.queue_Q) == 7
+    assert fit.module.learning_rate == 0.5 and list(fit.facts["data"]["dialogues"]) == ["t.train.jsonl"]
+    assert "longer" not in fit.facts["words"] and "dress" in fit.facts["words"]
+
+
+def test_a_chatsearcher_that_goes_on_keeps_its_words_sizes_and_means(conversation_folder, chatsearcher):
+    run = conversation_folder / "run"
+    fit, _ = chatsearcher(stage="captions", init_from=run)
+    before, _, about = load_chatsearcher(run)
+    assert fit.facts["words"] == about.words and fit.facts["sizes"] == about.sizes
+    assert torch.equal(fit.model.mean_F, before.mean_F)
+    assert torch.equal(fit.model.query.weight, before.query.weight)
+
+
+def test_a_chatsearcher_needs_two_conversations_with_features_and_some_of_both_kinds(
+    shop, conversation_folder, chatsearcher, tmp_path
+):
+    with pytest.raises(UserError, match="found them for 1; give"):
+        chatsearcher(subtasks=["i"])
+    with pytest.raises(UserError, match=r"to validate with, found [03] and [30]"):
+        chatsearcher(subtasks=["t", "i"], held_out=0.01)
+
+
+# attribute predictors
+
+
+@pytest.fixture
+def attributes(shop, tmp_path, fitted, monkeypatch):
+    def trained(**options):
+        fit = fitted(attributes_run)
+        monkeypatch.setattr(
+            attributes_run, "score", lambda module, batches, device: np.zeros(val_shape(batches.dataset))
+        )
+        own = {
+            "data": shop.data,
+            "category": "dresses",
+            "run": tmp_path / "run",
+            "device": "cpu",
+            "workers": 0,
+        }
+        settings = TrainAttributes(
+            **own
+            | {"encoder": "test_efficientnet", "weights": "none", "image_size": 32, "min_count": 3}
+            | {"batch_size": 4}
+            | options
+        )
+        return fit, attributes_run.train_attributes(settings)
+
+    return trained
+
+
+def val_shape(images):
+    return images.labels_NA.shape
+
+
+def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, tmp_path, attributes, capsys):
+    fit, stage = attributes(learning_rate=0.25)
+    assert fit.facts == stage.facts == {
+        "kind": "attribute predictor",
+        "category": "dresses",
+        "encoder": "test_efficientnet",
+        "image_size": 32,
+        "attribute_words": stage.facts["attribute_words"],
+        "attribute_types": stage.facts["attribute_types"],
+        "pictures": "drawn",
+        "data": {"fingerprints": {"dresses": shop.catalog.fingerprint()}},
+        "coverage": {"train": 1.0, "val": 1.0},
+    }  # fmt: skip
+    labels = shop.catalog.labels
+    counts = {}
+    for name in shop.catalog.ids("train"):
+        for word in {word for words in labels[name] for word in words}:
+            counts[word] = counts.get(word, 0) + 1
+    assert set(stage.facts["attribute_words"]) == {
+        word
+        for word, count in counts.items()
+        if count >= 3 and word != "dress"  # which all have
+    }
+    assert fit.monitor == "val_mAP" and fit.module.learning_rate == 0.25
+    assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
+    assert fit.batches[0].num_workers == 0
+    assert stage.folder == tmp_path / "run" and stage.val is fit.batches[1].dataset
+    assert json.loads((tmp_path / "run" / "attributes.json").read_text())["epoch"] == 3
+    assert stage.scores_NA.shape == (6, len(stage.facts["attribute_words"]))
+    printed = capsys.readouterr().out
+    assert "train: 18 of 18 have labels and a readable picture\nval: 6 of 6" in printed
+    assert "left out" not in printed and "box outside" not in printed
+    assert all(one.requires_grad for one in fit.model.encoder.parameters())
+    chances = chance_logits(fit.batches[0].dataset.labels_NA)
+    assert torch.allclose(fit.model.head.bias, torch.as_tensor(chances).float())
+    assert not fit.model.head.weight.any()
+
+
+def test_a_second_stage_keeps_encoder_size_and_the_words_that_it_knows(shop, tmp_path, attributes, capsys):
+    run = shutil.copytree(shop.run("predictor"), tmp_path / "first")
+    about = json.loads((run / "model.json").read_text())
+    words = about["attribute_words"]
+    words[0], words[1] = "unknown", words[0]  # others have moved
+    (run / "model.json").write_text(json.dumps(about | {"attribute_words": words}))
+    fit, stage = attributes(init_from=run, encoder="another", image_size=224, weights="imagenet")
+    before, _ = load_predictor(run)
+    assert (stage.facts["encoder"], stage.facts["image_size"]) == ("test_efficientnet", 32)
+    assert (fit.settings.encoder, fit.settings.image_size, fit.settings.weights) == (
+        "test_efficientnet", 32, "none",
+    )  # fmt: skip
+    known = [word for word in stage.facts["attribute_words"] if word in words]
+    assert f"{len(known)} of {len(stage.facts['attribute_words'])} attribute words start with" in (
+        capsys.readouterr().out
+    )
+    for word in known:
+        own, theirs = stage.facts["attribute_words"].index(word), words.index(word)
+        assert torch.equal(fit.model.head.weight[own], before.head.weight[theirs])
+        assert fit.model.head.bias[own] == before.head.bias[theirs]
+    encoders = zip(fit.model.encoder.parameters(), before.encoder.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in encoders)
+    assert fit.module.head_only
+
+
+def test_pictures_that_cannot_be_read_are_told_up_to_three(shop, tmp_path, attributes, capsys):
+    data = shutil.copytree(shop.data, tmp_path / "data")
+    for name in shop.catalog.ids("train")[:5]:
+        (data / "images" / "dress" / f"{name}.jpg").write_bytes(b"none")
+    _, stage = attributes(data=data, category=None)
+    printed = capsys.readouterr().out
+    assert printed.count("left out: ") == 4 and "left out: 2 more" in printed
+    assert stage.facts["coverage"] == {"train": 13 / 18, "val": 1.0} and stage.facts["category"] == "all"
+    for name in shop.catalog.ids("val"):
+        (data / "images" / "dress" / f"{name}.jpg").write_bytes(b"none")
+    with pytest.raises(UserError, match="no val picture can be read, such as"):
+        attributes(data=data, run=tmp_path / "other")
+    assert capsys.readouterr().out.count("more") == 2  # three of val, and two more of train
+
+
+def test_a_picture_that_becomes_unreadable_is_told_with_the_way_on(attributes, monkeypatch):
+    def unreadable(*_, **__):
+        raise UnreadableImage("Traceback … UnreadableImage: a.jpg is gone")
+
+    attributes()
+    monkeypatch.setattr(attributes_run, "fit", unreadable)
+    settings = TrainAttributes(device="cpu")
+    module = attributes_run.AttributePredictor
+    with pytest.raises(UserError, match=r"during training, a\.jpg is gone; restore it"):
+        _fit_of_attributes(settings, module)
+
+
+def _fit_of_attributes(settings, module):
+    encoder = attributes_run.create_encoder("test_efficientnet")
+    model = module(encoder, 256, 2)
+    images = type("Images", (TensorDataset,), {"squares_N3SS": None})(torch.zeros(4, 1))
+    facts = {"attribute_types": [0, 0]}
+    attributes_run._fit(replace(settings, workers=0), None, model, (images, images), facts, head_only=False)
+
+
+# generators
+
+
+@pytest.fixture
+def generator(shop, tmp_path, fitted, monkeypatch):
+    class Gray:
+        """Stands for the trained generator; keeps what is asked of it."""
+
+        def __init__(self, folder, device):
+            asked.append((folder, device))
+
+        def generate(self, requests):
+            asked.append(requests)
+            return [None] * len(requests)
+
+    asked = []
+
+    def trained(**options):
+        fit = fitted(generator_run)
+        plain = fit.__call__
+
+        def saved(module, model, batches, **given):
+            plain(module, model, batches, **given)
+            save_model(given["run"], model, described(given["facts"]))
+
+        monkeypatch.setattr(generator_run, "fit", saved)
+        monkeypatch.setattr(generator_run, "RunGenerator", Gray)
+        own = {
+            "data": shop.data,
+            "category": "dresses",
+            "run": tmp_path / "run",
+            "device": "cpu",
+            "workers": 0,
+        }
+        model = DenoiserConfig(patch=4, width=8, heads=2, layers=1)
+        settings = TrainGenerator(
+            **own | {"image_size": 8, "model": model, "min_count": 3, "batch_size": 4} | options
+        )
+        return fit, generator_run.train_generator(settings), asked
+
+    return trained
+
+
+def test_a_generator_is_trained_on_the_words_of_its_category_and_draws_test_products(
+    shop, tmp_path, generator
+):
+    fit, trained, (made, requests) = generator(seed=7, learning_rate=0.5)
+    about = trained.about
+    assert (about.kind, about.category, about.pictures, about.language) == (
+        "generator",
+        "dresses",
+        "drawn",
+        "en",
+    )
+    assert about.coverage == {"train": 1.0, "val": 1.0} and about.sizes["vocabulary"] == len(about.words)
+    assert about.data == {"fingerprints": {"dresses": shop.catalog.fingerprint()}}
+    assert fit.monitor == "val_fit" and fit.model is fit.module.average and fit.module.learning_rate == 0.5
+    assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
+    assert made == (tmp_path / "run", "cpu")
+    assert [request.seed for request in requests] == [7 + row for row in range(6)]
+    assert len(trained.samples) == 6 and trained.folder == tmp_path / "run"
+    assert (tmp_path / "run" / "scheduler").is_dir() and (
+        tmp_path / "run" / "denoiser" / "config.json"
+    ).exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "rows"),
+    [(5, 3, [0, 2, 4]), (3, 5, [0, 1, 2]), (1, 5, [0]), (10, 4, [0, 3, 6, 9]), (2, 1, [0])],
+)
+def test_rows_are_spread_from_the_first_to_the_last(count, most, rows):
+    assert generator_run._spread(count, most) == rows
+
+
+def test_a_generator_needs_a_readable_picture_of_each_split(shop, tmp_path, generator):
+    data = shutil.copytree(shop.data, tmp_path / "data")
+    for name in shop.catalog.ids("val"):
+        (data / "images" / "dress" / f"{name}.jpg").write_bytes(b"none")
+    with pytest.raises(UserError, match="no val picture can be read, such as"):
+        generator(data=data)
+
+
+# retrievers
+
+
+@pytest.fixture
+def wording(monkeypatch):
+    """What the wording of a run is fitted to."""
+    found = {}
+
+    def fit_wording(folder, catalog, items, pairs, vocabulary, **given):
+        found.update(given, items=items, pairs=pairs, vocabulary=vocabulary)
+        return "words"
+
+    monkeypatch.setattr(retriever_run, "fit_wording", fit_wording)
+    return found
+
+
+@pytest.fixture
+def retriever(shop, tmp_path, fitted, wording):
+    def trained(**options):
+        fit = fitted(
+            retriever_run,
+            **{"val_P_2": 80.0, "val_R@10_2": 61.23, "val_P_1": 70.0, "val_R@10_1": 50.0},
+            **{"val_R@10_differences": 40.0, "val_R@10_recorded": 30.0},
+        )
+        own = {"data": shop.data, "category": "dresses", "run": tmp_path / "run", "device": "cpu", "turns": 2}
+        model = RetrieverConfig(kind="rnn", width=16)
+        settings = TrainRetriever(
+            **own | {"model": model, "users": ["differences"], "batch_size": 4, "epochs": 2} | options
+        )
+        return fit, retriever_run.train_retriever(settings)
+
+    return trained
+
+
+def test_a_retriever_is_trained_with_its_users(shop, tmp_path, retriever, wording):
+    fit, summary = retriever(learning_rate=0.5, loss="triplet", schedule="constant", exclude_shown=True)
+    assert type(fit.module) is RetrieverTraining and fit.monitor == "val_score" and fit.halfway is False
+    assert isinstance(fit.module.asker, BestItem) and fit.module.asker.exclude_shown
+    assert [len(one.dataset) for one in fit.batches] == [18, 6]
+    about = {
+        "kind": "retriever",
+        "category": "dresses",
+        "attrs": False,
+        "model": "rnn",
+        "user": None,
+        "loss": "triplet",
+        "users": ["differences"],
+        "dialogs": "simulated",
+        "errors": 0.0,
+        "exclude_shown": True,
+    }
+    assert {name: fit.facts[name] for name in about} == about
+    assert fit.facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
+    assert fit.facts["sizes"]["attributes"] == 0 and fit.facts["sizes"]["width"] == 16
+    assert summary.startswith(
+        f"retriever of epoch 3 in {tmp_path / 'run'}: turn 2 P 80.0, R@10 61.2 among the 6 products of val; "
+        "users: differences\nwords\n"
+    )
+    assert wording["seed"] == 0 and wording["share"] == TRAINED
+    assert wording["items"].ids == shop.catalog.ids("train")
+    assert len(wording["pairs"]) == len(shop.catalog.pairs("train"))
+    assert wording["vocabulary"].words == fit.facts["words"]
+
+
+def test_recorded_captions_alone_are_single_turns_and_their_pairs_are_covered(shop, retriever):
+    fit, summary = retriever(users=["recorded"])
+    assert fit.facts["dialogs"] == "recorded" and "turn 1 P 70.0" in summary
+    captions = [pair.captions for pair in shop.catalog.pairs("val") if pair.target]
+    assert len(fit.batches[1].dataset) == sum(map(len, captions))
+    assert fit.facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
+
+
+def test_long_validations_are_thinned_evenly(retriever, monkeypatch):
+    monkeypatch.setattr(retriever_run, "VALIDATED", 2)
+    fit, _ = retriever()
+    assert fit.batches[1].dataset.tensors[0].tolist() == [0, 3]
+    fit, _ = retriever(turns=1, run=fit.run.with_name("other"))
+    assert len(fit.batches[1].dataset) == 6
+
+
+def test_a_policy_needs_a_trained_retriever_whose_weights_it_begins_with(shop, tmp_path, retriever):
+    run = shop.run("retriever")
+    fit, _ = retriever(stage="policy", init_from=run)
+    assert isinstance(fit.module, PolicyTraining) and fit.module.negatives == "batch"
+    before, vocabulary, _ = load_retriever(run, "dresses", shop.features)
+    assert fit.facts["words"] == vocabulary.words
+    for own, other in zip(fit.model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(own, other)
+    with pytest.raises(UserError, match="has other sizes or words than this training"):
+        retriever(init_from=run, model=RetrieverConfig(kind="rnn", width=8), run=tmp_path / "other")
+
+
+def test_a_linear_retriever_starts_from_captions_and_has_a_temperature_of_its_own(retriever, wording):
+    fit, _ = retriever(
+        model=RetrieverConfig(kind="linear", width=512),
+        users=["differences", "recorded"],
+        loss="cross-entropy",
+    )
+    assert fit.facts["sizes"]["width"] == 256 and fit.facts["sizes"]["bigrams"] > 0
+    assert fit.facts["dialogs"] == "both" and fit.halfway == fit.settings.halfway
+    assert wording["share"] == (HALFWAY if fit.halfway else TRAINED)
+    assert retriever_run._temperature(fit.settings) == retriever_run.LINEAR_TEMPERATURE
+    assert retriever_run._temperature(replace(fit.settings, temperature=2.0)) == 2.0
+    assert retriever_run._temperature(replace(fit.settings, loss="triplet")) is None
+    rnn = replace(fit.settings, model=RetrieverConfig(kind="rnn"))
+    assert retriever_run._temperature(rnn) is None
+
+
+def test_a_live_source_is_every_second_one(wording, shop, tmp_path, monkeypatch):
+    made = {}
+
+    def trained(settings, folder, model, sources, facts, **given):
+        made.update(sources=sources, facts=facts, **given)
+        return "best", "verdict"
+
+    monkeypatch.setattr(retriever_run, "train", trained)
+    settings = TrainRetriever(
+        data=shop.data,
+        category="dresses",
+        run=tmp_path / "run",
+        device="cpu",
+        model=RetrieverConfig(kind="rnn", width=16),
+        users=["differences", "recorded"],
+    )
+    given = []
+    summary = retriever_run.train_retriever(settings, lambda *some: given.append(some) or "live")
+    first, live, second, again = made["sources"]
+    assert (live, again) == ("live", "live") and first.name == "differences" and second.name == "recorded"
+    assert made["facts"]["users"] == ["differences", "recorded", "live"] and given[0][2] == 8
+    assert summary.startswith("best; users: differences, recorded\nwords\n")
