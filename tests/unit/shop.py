@@ -38,8 +38,8 @@ from fashioniq.runs import (
     PredictorRun,
     RetrieverRun,
 )
-from fashioniq.trained import new_chatsearcher
-from fashioniq.weights import save_model
+from fashioniq.runs.trained import new_chatsearcher
+from fashioniq.runs.weights import save_model
 
 ENCODER, SHOWN = "test_efficientnet", 8  # attribute words that the store has of a product
 

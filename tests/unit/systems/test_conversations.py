@@ -18,10 +18,10 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
+from fashioniq.runs.trained import load_dialog_encoder, load_retriever
+from fashioniq.runs.training_data import Selection
 from fashioniq.systems import chatsearch, chatsearcher
 from fashioniq.systems.chatsearch import Found, _ridge, _Space, _usable, searches
-from fashioniq.systems.run_data import Selection
-from fashioniq.trained import load_dialog_encoder, load_retriever
 from tests.unit.shop import SAID, sample
 
 CPU = torch.device("cpu")

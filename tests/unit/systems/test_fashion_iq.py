@@ -12,16 +12,16 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalDialogs, EvalFashionIQDAR
 from fashioniq.data.catalog import Catalog
 from fashioniq.files import UserError
+from fashioniq.generators.described_products import describer_of
+from fashioniq.generators.illustrated import Illustrated
 from fashioniq.loop.rollout import rollout
 from fashioniq.models.linear import LastShown
+from fashioniq.runs.evaluation_inputs import parts_of, users_of_training
+from fashioniq.runs.trained import load_retriever
+from fashioniq.runs.training_data import Selection
 from fashioniq.systems import fashion_iq, fashion_iq_dar
-from fashioniq.systems.describing import users_of_catalog
 from fashioniq.systems.fashion_iq_dar import wanted
-from fashioniq.systems.generation import describer_of
-from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.parts import parts_of, users_of_training
-from fashioniq.systems.run_data import Selection
-from fashioniq.trained import load_retriever
+from fashioniq.users.by_name import users_of_catalog
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 

@@ -25,9 +25,10 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
-from fashioniq.systems import builder, fashion_iq, galleries, load, zero_shot
-from fashioniq.systems.galleries import gallery_of, sample_queries, with_search
-from fashioniq.systems.run_data import Selection, settings_of
+from fashioniq.runs import galleries
+from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
+from fashioniq.runs.training_data import Selection, settings_of
+from fashioniq.systems import builder, fashion_iq, load, zero_shot
 
 CPU = torch.device("cpu")
 

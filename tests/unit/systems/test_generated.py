@@ -12,16 +12,17 @@ from fashioniq.config import EvalDAR, EvalGenIR, EvalPlugIR
 from fashioniq.data.dialogues import read_dialogues
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
+from fashioniq.generators import described_products
 from fashioniq.generators.cache import Cached
 from fashioniq.generators.drawn import Drawn
 from fashioniq.generators.folder import Folder, seed_of
+from fashioniq.generators.illustrated import Illustrated
 from fashioniq.generators.photographs import Photographs
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout
 from fashioniq.models.text import TextRetriever
-from fashioniq.systems import dar, generation, genir, plugir_asks
-from fashioniq.systems.illustrated import Illustrated
-from fashioniq.systems.search_space import search_space
+from fashioniq.runs.search_space import search_space
+from fashioniq.systems import dar, genir, plugir_asks
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import DescribingPictures
 from fashioniq.users.person import DescribingPerson
@@ -132,7 +133,7 @@ def test_pictures_are_embedded_like_the_products(shop, options_of):
     [task] = genir.build(options_of(EvalGenIR, generator="drawn:1"))
     encode = task.batch([0]).system.retriever.encode
     space = search_space(str(shop.run("encoder")), ["D000000004"], CPU, store=shop.store)
-    features_of = generation.features_of_pictures(shop.run("predictor"), shop.features, "cpu")
+    features_of = described_products.features_of_pictures(shop.run("predictor"), shop.features, "cpu")
     pictures = [Image.new("RGB", (40, 32), color) for color in ("red", "blue")]
     with torch.no_grad():
         wanted_BD = space.encoder.embed_images(features_of(pictures))
@@ -225,7 +226,9 @@ class Seeing:
 
 
 def a_world(monkeypatch, topics):
-    world = generation.World(EvalGenIR(category="dresses", encoder="e", device="cpu"), None, None, None)
+    world = described_products.World(
+        EvalGenIR(category="dresses", encoder="e", device="cpu"), None, None, None
+    )
     world.__dict__.update(describer=type("Described", (), {"topics": topics})(), features_of=Seeing())
     return world
 
@@ -250,7 +253,7 @@ def test_the_predictor_sees_the_most_probable_answer(monkeypatch, chances, seen)
 
 
 def test_the_predictor_sees_the_stored_features_of_a_product(shop, options_of):
-    world = generation.World.of(options_of(EvalGenIR))
+    world = described_products.World.of(options_of(EvalGenIR))
     [seen] = world.seen(Message(item_B=torch.tensor([2])))
     features_BD = shop.features.items([world.gallery.items.ids[2]]).features_ND[:]
     assert [seen] == world._words(features_BD) and seen
@@ -265,22 +268,22 @@ def test_the_predictor_sees_the_stored_features_of_a_product(shop, options_of):
 )
 def test_generators_by_name(shop, options_of, name, kind):
     options = options_of(EvalGenIR, generator=name)
-    made = generation.generator_of(options, shop.data, "dresses", "cpu")
+    made = described_products.generator_of(options, shop.data, "dresses", "cpu")
     assert type(made) is kind
     if kind is Drawn:
         assert made.quality == float(name.partition(":")[2]) and made.category == "dresses"
     else:
         assert set(made._images) == set(shop.catalog.ids("val"))
         assert made.identity["revision"] == f"{shop.catalog.fingerprint()} val"
-    kept = generation.generator_of(options, shop.data, "dresses", "cpu", keep=True)
+    kept = described_products.generator_of(options, shop.data, "dresses", "cpu", keep=True)
     assert isinstance(kept, Cached)
 
 
 def test_what_is_slow_to_make_is_cached(options_of, monkeypatch):
     slow = type("Slow", (), {"identity": {"backend": "slow"}})()
-    monkeypatch.setattr(generation, "generator_by_name", lambda name, device: (slow, name, device)[0])
+    monkeypatch.setattr(described_products, "generator_by_name", lambda name, device: (slow, name, device)[0])
     assert isinstance(
-        generation.generator_of(options_of(EvalGenIR, generator="some"), None, None, "cpu"), Cached
+        described_products.generator_of(options_of(EvalGenIR, generator="some"), None, None, "cpu"), Cached
     )
 
 
@@ -298,14 +301,14 @@ def test_what_is_slow_to_make_is_cached(options_of, monkeypatch):
 )
 def test_generators_that_cannot_be(shop, options_of, name, category, found):
     with pytest.raises(UserError, match=found):
-        generation.generator_of(options_of(EvalGenIR, generator=name), shop.data, category, "cpu")
+        described_products.generator_of(options_of(EvalGenIR, generator=name), shop.data, category, "cpu")
 
 
 def test_pictures_need_an_encoder_and_the_run_that_embeds_them(shop):
     with pytest.raises(UserError, match="need --encoder"):
-        generation.picture_encoder(None, lambda: None)
+        described_products.picture_encoder(None, lambda: None)
     with pytest.raises(UserError, match="with --predictor"):
-        generation.features_of_pictures(None, shop.features, "cpu")
+        described_products.features_of_pictures(None, shop.features, "cpu")
 
 
 def test_a_pretrained_encoder_encodes_pictures_by_itself():
@@ -313,7 +316,7 @@ def test_a_pretrained_encoder_encodes_pictures_by_itself():
         def images(self, pictures):
             return [picture.mode for picture in pictures]
 
-    encode = generation.picture_encoder(Encoder(), lambda: pytest.fail("needs no features"))
+    encode = described_products.picture_encoder(Encoder(), lambda: pytest.fail("needs no features"))
     assert encode([Image.new("L", (2, 2))]) == ["RGB"]
 
 
@@ -379,14 +382,14 @@ def test_plugir_asks_and_is_answered_by_the_labels_of_the_target(shop, options_o
     [task] = plugir_asks.build(options_of(EvalPlugIR, rounds=1, targets=2, seed=1, details=1))
     done = dialogs(task)
     ids, labels = task.batch([0]).system.gallery.items.ids, shop.catalog.labels
-    topics = {topic.question: topic for topic in generation.describer_of(shop.catalog).topics}
+    topics = {topic.question: topic for topic in described_products.describer_of(shop.catalog).topics}
     first, second = done.talk.turns
     assert first.offer == Message()
     targets = [ids[item] for item in done.target_B]
     for question, answer, target in zip(second.offer.texts, second.reply.texts, targets, strict=True):
         assert answer == topics[question].answer(labels[target])
     described = Correcting(
-        generation.describer_of(shop.catalog), [labels[name] for name in ids], None, 1, 1
+        described_products.describer_of(shop.catalog), [labels[name] for name in ids], None, 1, 1
     ).reply(done.target_B, Message(), 0)
     assert list(first.reply.texts) == list(described.texts)
 

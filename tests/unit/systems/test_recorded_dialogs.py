@@ -13,8 +13,9 @@ from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout
-from fashioniq.systems import chatir, search_space
-from fashioniq.systems.run_data import Selection, first_path, settings_of, store_of, version_of
+from fashioniq.runs import search_space
+from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of, version_of
+from fashioniq.systems import chatir
 
 CPU = torch.device("cpu")
 

@@ -26,7 +26,8 @@ from fashioniq.files import UserError, checksum
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.runs import described
-from fashioniq.trained import load_chatsearcher, load_predictor, load_retriever
+from fashioniq.runs.trained import load_chatsearcher, load_predictor, load_retriever
+from fashioniq.runs.weights import save_model
 from fashioniq.training import (
     attributes_run,
     chatsearcher_run,
@@ -39,7 +40,6 @@ from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import RetrieverTraining
 from fashioniq.training.wording import HALFWAY, TRAINED
-from fashioniq.weights import save_model
 
 
 class Fit:
