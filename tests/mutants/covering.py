@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from population import ROOMS, Mutant
+from population import Mutant, mutated_files
 
 Reached = dict[str, dict[str, Any]]  # what Measured found, by test file
 EVERY = range(1 << 30)  # all lines of a file
@@ -85,16 +85,16 @@ def statement(source: str, line: int) -> Statement:
 def _uses(root: Path, names: tuple[str, ...]) -> dict[str, set[int] | None]:
     """Lines of the rooms with these names, by file; None where the import uses one, or another room does."""
     found: dict[str, set[int] | None] = {}
+    mutated = mutated_files(root)
     for path in sorted((root / "fashioniq").rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         uses = [line for name in names for line in _lines_of(source).get(name, ())]
         if not uses:
             continue
         statements = [statement(source, line) for line in uses]
-        known = path.parent.name in ROOMS and all(one.lines != EVERY for one in statements)
-        found[path.relative_to(root).as_posix()] = (
-            {n for one in statements for n in one.lines} if known else None
-        )
+        name = path.relative_to(root).as_posix()
+        known = name in mutated and all(one.lines != EVERY for one in statements)
+        found[name] = {n for one in statements for n in one.lines} if known else None
     return found
 
 

@@ -13,6 +13,18 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.provider import OperatorProvider
 
 ROOMS = ("loop", "metrics", "training", "systems")
+PARTS = (  # of systems, in the rooms of what they make; they count as systems
+    "askers/by_name.py",
+    "generators/described_products.py",
+    "generators/illustrated.py",
+    "llm/rewriting.py",
+    "runs/evaluation_inputs.py",
+    "runs/galleries.py",
+    "runs/search_space.py",
+    "runs/training_data.py",
+    "runs/wording.py",
+    "users/by_name.py",
+)
 # of the eleven replacements that cosmic-ray has for each operator, those that are the hardest to see; most others
 # end in an exception, which any test catches
 OPERATORS = (
@@ -77,7 +89,7 @@ def population(root: Path, rooms: Sequence[str] = ROOMS) -> list[Mutant]:
     """All mutants of the rooms of a checkout, in a fixed order."""
     operators = {name: OperatorProvider()[name]() for name in OPERATORS}
     found = []
-    for path in _files(root, rooms):
+    for path in mutated_files(root, rooms):
         nodes = list(ast_nodes(get_ast((root / path).read_text(encoding="utf-8"))))
         for name, operator in operators.items():
             places = (start for node in nodes for start, _ in operator.mutation_positions(node))
@@ -85,9 +97,17 @@ def population(root: Path, rooms: Sequence[str] = ROOMS) -> list[Mutant]:
     return found
 
 
-def _files(root: Path, rooms: Sequence[str] = ROOMS) -> list[str]:
-    paths = (path for room in rooms for path in sorted((root / "fashioniq" / room).glob("*.py")))
+def mutated_files(root: Path, rooms: Sequence[str] = ROOMS) -> list[str]:
+    """Files of the rooms of a checkout, and PARTS of systems, in a fixed order."""
+    paths = [path for room in rooms for path in sorted((root / "fashioniq" / room).glob("*.py"))]
+    if "systems" in rooms:
+        paths += [path for name in PARTS if (path := root / "fashioniq" / name).is_file()]
     return [path.relative_to(root).as_posix() for path in paths]
+
+
+def room_of(path: str) -> str:
+    """The room that a file counts for."""
+    return "systems" if path.removeprefix("fashioniq/") in PARTS else path.split("/")[1]
 
 
 def sample(root: Path, count: int, seed: int) -> list[tuple[Mutant, str]]:
@@ -106,7 +126,7 @@ def sample(root: Path, count: int, seed: int) -> list[tuple[Mutant, str]]:
 
 def _shuffled(root: Path, seed: int) -> list[Mutant]:
     """All mutants in the order of the hashes of their lines, operators and places in the line."""
-    lines = {path: (root / path).read_text(encoding="utf-8").splitlines() for path in _files(root)}
+    lines = {path: (root / path).read_text(encoding="utf-8").splitlines() for path in mutated_files(root)}
     equal: Counter[tuple[str, str, str]] = Counter()
     order = {}
     for mutant in population(root):

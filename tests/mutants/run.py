@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pytest
 from covering import Reached, covering
 from forks import Chosen, Measured, forked, import_libraries
-from population import ROOMS, Mutant, changed_lines, sample
+from population import ROOMS, Mutant, changed_lines, mutated_files, room_of, sample
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = {"unit tests": ("unit",), "other tests": ("end_to_end", "golden")}  # outcome: folders of its tests
@@ -87,7 +87,7 @@ class Trials:
         return _digest(own.encode(), *(path.read_bytes() if path.exists() else b"" for path in sources))
 
     def _measured(self, name: str) -> dict[str, Any]:
-        sources = [str(self.tree / "fashioniq" / room / "*") for room in ROOMS]
+        sources = [str(self.tree / path) for path in mutated_files(self.tree)]
         measured = Measured(sources, self.folder / "forked")
         code = pytest.main([name, *OPTIONS, f"--basetemp={self.folder / 'tmp'}"], [measured])
         if code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
@@ -182,7 +182,7 @@ def report(chosen: Sequence[tuple[Mutant, str]], log: Path) -> str:
         for stage, record in found.items():
             if outcome == "survived" and record["ended"] != "passed":
                 outcome = stage if record["ended"] == "failed" else "time limit"
-        for room in (mutant.path.split("/")[1], "sum"):
+        for room in (room_of(mutant.path), "sum"):
             outcomes[room][outcome] += 1
         if outcome == "survived":
             tests = ", ".join(f"{record['tests']} {stage}" for stage, record in found.items())
