@@ -178,7 +178,7 @@ class Catalog:
                         "remove the entry or add the id to the split"
                     )
             captions = tuple(
-                text.strip() for text in row["captions"] if isinstance(text, str) and tokenize(text)
+                composed(text.strip()) for text in row["captions"] if isinstance(text, str) and tokenize(text)
             )
             if captions:
                 pairs.append(Pair(row.get("target"), row["candidate"], captions))
@@ -227,7 +227,7 @@ class Catalog:
                     raise UserError(
                         f"{path}: expected a sentence for each product, found {json.dumps(rows[bad])[:80]} for {bad}"
                     )
-                found |= {name: text.strip() for name, text in rows.items() if text.strip()}
+                found |= {name: composed(text.strip()) for name, text in rows.items() if text.strip()}
         return found
 
     @cached_property
@@ -288,7 +288,7 @@ class Catalog:
 def title_of(row: Mapping[str, Any]) -> str:
     """Title in a row of titles/; empty if there is none or it is longer than LONGEST_TITLE."""
     title = row.get("title")
-    return title.strip() if isinstance(title, str) and len(title) <= LONGEST_TITLE else ""
+    return composed(title.strip()) if isinstance(title, str) and len(title) <= LONGEST_TITLE else ""
 
 
 def text_of(catalog: Catalog, name: str) -> str:
@@ -325,6 +325,6 @@ def _merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
         )
     merged: list[list[str]] = []
     for kind in range(ATTRIBUTE_LISTS):
-        words = [word for part in lists[kind::ATTRIBUTE_LISTS] for word in part]
+        words = [composed(word) for part in lists[kind::ATTRIBUTE_LISTS] for word in part]
         merged.append(list(dict.fromkeys(words)))
     return merged

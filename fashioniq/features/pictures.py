@@ -23,6 +23,7 @@ from fashioniq.config import ExtractFeatures
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.attributes import TOP, label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog, text_of
+from fashioniq.data.ids import Spellings, repeated
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_image, load_square
 from fashioniq.data.items import as_float32
 from fashioniq.encoders.identity import Identity
@@ -210,8 +211,9 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
             f"expected one id per vector, found {len(ids)} ids in {product_ids} "
             f"and {len(vectors_ND)} rows in {vectors}"
         )
-    if not all(isinstance(name, str) for name in ids) or len(set(ids)) != len(ids):
+    if not all(isinstance(name, str) for name in ids) or repeated(ids):
         raise UserError(f"{product_ids}: expected a list of ids as strings, without duplicates")
+    ids = list(map(Spellings(catalog.all_ids()).own, ids))
     words = words_of_labels(catalog)
     weights = f"{checksum(vectors)}-{checksum(product_ids)}"
     identity = Identity(

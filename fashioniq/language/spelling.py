@@ -49,7 +49,7 @@ class Speller:
         self.frequency = {
             word: count for word, count in frequency.items() if len(word) >= _SHORTEST - 1 and count > 0
         }
-        self._short = [word for word in labels if _SHORTEST - 1 <= len(word) <= _SHORTEST]
+        self._short = [word for word in labels if len(word) <= _SHORTEST and word in self.frequency]
         self._most = max(self.frequency.values(), default=1.0)
         self._of_length: dict[int, list[str]] = {}
         for word in self.frequency:

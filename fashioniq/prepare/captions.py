@@ -10,6 +10,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.differences import can_tell_apart, describe_difference
 from fashioniq.data.languages import Language, language
+from fashioniq.data.words import composed
 from fashioniq.files import write_json
 from fashioniq.prepare.pairing import reference_pairs
 
@@ -112,5 +113,5 @@ def _references(products: Sequence[LabeledProduct], speech: Language) -> list[La
 
 
 def number_of(text: str) -> int:
-    """64-bit hash of a text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    """64-bit hash of a text, in any Unicode form."""
+    return int.from_bytes(hashlib.sha256(composed(text).encode()).digest()[:8], "big")

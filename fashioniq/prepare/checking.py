@@ -17,7 +17,7 @@ from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE,
 from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.offers import fault_of_offer, offers_file
-from fashioniq.data.words import tokenize
+from fashioniq.data.words import composed, tokenize
 from fashioniq.files import UserError
 from fashioniq.prepare.downloading import read_addresses
 from fashioniq.prepare.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
@@ -219,11 +219,15 @@ class _Category:
         for number, name in enumerate(rows or ()):
             if not isinstance(name, str) or not name:
                 self.report.found("ids that are not text", f"{path.name} entry {number}: {name!r}"[:200])
+            elif not name.isprintable():
+                self.report.found(
+                    "ids with characters that nobody sees", f"{path.name} entry {number}: {name}"
+                )
         return [name for name in rows or () if isinstance(name, str) and name]
 
     def _splits(self) -> None:
         for split, ids in self.ids.items():
-            for name, times in Counter(ids).items():
+            for name, times in Counter(map(composed, ids)).items():
                 if times > 1:
                     self.report.found("ids several times in a split", f"{name} {times} times in {split}")
         for name, times in Counter(name for ids in self.ids.values() for name in set(ids)).items():

@@ -2,7 +2,6 @@
 
 import os
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import IMAGE_SUFFIXES
 from fashioniq.data.images import PictureReader, UnreadableImage, load_square
+from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_hidden
 
@@ -34,10 +34,10 @@ class PictureFolder:
     def __init__(self, folder: Path, category: str | None = None, folders: Sequence[str] = ()) -> None:
         self.folder = folder
         own = {category, file_name(category)} if category else set()
-        wanted = {name.lower() for name in folders}
+        wanted = {composed(name).lower() for name in folders}
         try:
             loose, inner = _top(folder, wanted or own)
-            chosen = [path for path in inner if path.name.lower() in (wanted or own)]
+            chosen = [path for path in inner if _named(path) in (wanted or own)]
             _check_found(folders, inner, folder)
             self.files = {} if wanted else dict.fromkeys(loose, "")
             self.taken = {}
@@ -57,7 +57,7 @@ class PictureFolder:
         self._by_id: dict[str, list[Path]] = defaultdict(list)
         self._numbered: dict[str, list[tuple[int, Path]]] = defaultdict(list)
         for path in self.files:
-            name, stem = _composed(path.name), _composed(path.stem)
+            name, stem = composed(path.name), composed(path.stem)
             self._by_name[name].append(path)
             self._by_id[stem].append(path)
             if numbered := _NUMBERED.fullmatch(stem):
@@ -66,12 +66,14 @@ class PictureFolder:
     def of(self, id: str, ids: Container[str]) -> list[Path]:
         """The files <id>.jpg, <id>_1.jpg, <id>-2.png …, in this order; those of B/005 are in a folder B.
 
-        Files of another id in `ids` are excluded: 12_1 may be a product of its own. Files in several folders
-        mean that the match is ambiguous.
+        Files of another id in `ids`, which are composed, are excluded: 12_1 may be a product of its own. Files in
+        several folders mean that the match is ambiguous.
         """
-        *parts, stem = _composed(id).split("/")
+        *parts, stem = composed(id).split("/")
         first = _inside(self._by_id.get(stem, []), parts)
-        numbered = [path for _, path in sorted(self._numbered.get(stem, [])) if path.stem not in ids]
+        numbered = [
+            path for _, path in sorted(self._numbered.get(stem, [])) if composed(path.stem) not in ids
+        ]
         others = _inside(numbered, parts)
         folders = {path.parent for path in first or others}
         return [*first, *(path for path in others if path.parent in folders)]
@@ -79,34 +81,34 @@ class PictureFolder:
     def named(self, name: str) -> list[Path]:
         """The files that match a name, which may begin with folders; several if the name is ambiguous."""
         parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
-        parts = tuple(map(_composed, parts))
+        parts = tuple(map(composed, parts))
         found = self._by_name.get(parts[-1], []) if parts else []
-        return [path for path in found if tuple(map(_composed, path.parts[-len(parts) :])) == parts]
+        return [path for path in found if tuple(map(composed, path.parts[-len(parts) :])) == parts]
 
 
 def _inside(files: Sequence[Path], folders: Sequence[str]) -> list[Path]:
     """Files in these nested folders."""
     if not folders:
         return list(files)
-    return [path for path in files if list(map(_composed, path.parts[-len(folders) - 1 : -1])) == folders]
+    return [path for path in files if list(map(composed, path.parts[-len(folders) - 1 : -1])) == folders]
 
 
-def _composed(name: str) -> str:
-    """Compose accented letters; archives created on a Mac store letter and accent separately."""
-    return unicodedata.normalize("NFC", name)
+def _named(path: Path) -> str:
+    """Name of a folder for comparison."""
+    return composed(path.name).lower()
 
 
 def _top(folder: Path, names: Container[str]) -> tuple[list[Path], list[Path]]:
     """Pictures and folders in a folder, or in the only folder in it if that is not one of `names`."""
     inner, pictures = _look_into(folder)
-    while not pictures and len(inner) == 1 and inner[0].name.lower() not in names:
+    while not pictures and len(inner) == 1 and _named(inner[0]) not in names:
         inner, pictures = _look_into(inner[0])
     return pictures, inner
 
 
 def _check_found(wanted: Sequence[str], inner: Sequence[Path], folder: Path) -> None:
     for name in wanted:
-        if name.lower() not in (path.name.lower() for path in inner):
+        if composed(name).lower() not in map(_named, inner):
             found = ", ".join(path.name for path in inner) or "no folders"
             raise UserError(f"--folders: there is no folder {name!r} in {folder}: found {found}")
 

@@ -72,7 +72,7 @@ def listings_of_pictures(pictures: PictureFolder, speech: Language = ENGLISH) ->
 def listings_of_table(
     source: ImportSource, rows: Sequence[Row], ids: Collection[str], pictures: PictureFolder | None
 ) -> list[Listing]:
-    """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table."""
+    """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table, composed."""
     listings = []
     seen: set[str] = set()
     for row in rows:
@@ -97,7 +97,7 @@ def listings_of_table(
 
 
 def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
-    """Rows of the table selected by `where`, including unreadable ones, and the ids of all rows.
+    """Rows of the table selected by `where`, including unreadable ones, and the composed ids of all rows.
 
     Raises UserError if the table cannot be read, a column is missing, or `where` is malformed or selects no
     row.
@@ -118,16 +118,16 @@ def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
     except MissingColumn as error:
         option = next(option for option, name in needed if name == error.column)
         raise UserError(f"{option} {error.column}: {error}") from error
-    selected = [row for row in rows if row.reason or not column or row.values[column] == wanted]
+    selected = [row for row in rows if row.reason or not column or composed(row.values[column]) == wanted]
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
-    return selected, {row.values[source.id] for row in rows if not row.reason}
+    return selected, {composed(row.values[source.id]) for row in rows if not row.reason}
 
 
 def _parse_where(where: str | None) -> tuple[str, str]:
     if where is None:
         return "", ""
-    column, equals, wanted = (part.strip() for part in where.partition("="))
+    column, equals, wanted = (part.strip() for part in composed(where).partition("="))
     if not equals or not column:
         raise UserError(f"--where: expected column=value, for example category=shirt, found {where!r}")
     return column, wanted
@@ -146,8 +146,8 @@ def _unfit(name: str, seen: Collection[str]) -> str:
     """Reason why an id is not usable; "" if it is. `seen` are composed ids."""
     if not name:
         return "empty id"
-    if not is_safe(name):
-        return "unsafe id: too long, or not valid text"
+    if not is_safe(name) or not name.isprintable():
+        return "unsafe id: too long, not valid text, or with characters that nobody sees"
     return "repeated id" if composed(name) in seen else ""
 
 

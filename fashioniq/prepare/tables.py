@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from fashioniq.data.words import composed
 from fashioniq.files import UserError, reading, why
 
 _MOST_BYTES = 1_000_000_000  # of an unpacked workbook
@@ -49,6 +50,7 @@ def read_rows(
     sheet: str | None = None,
 ) -> Iterator[Row]:
     """Rows of a table with the columns `needed`, and those of `wanted` that exist. Values are stripped.
+    Names may be given in another Unicode form than the table's.
 
     Fields of a CSV are separated by comma, semicolon or tab; `encoding` is UTF-8 by default. `sheet` is the
     sheet of an .xlsx, by default the first. Raises UserError if the file, a column or the sheet is missing, a
@@ -82,16 +84,18 @@ def column_names(path: Path, encoding: str | None = None, sheet: str | None = No
     return []
 
 
-def _present(path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Columns to read, without duplicates."""
+def _present(
+    path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]
+) -> dict[str, int]:
+    """Positions of the columns to read, by the names that were asked for."""
+    names = list(map(composed, names))
     for column in needed:
-        if column not in names:
+        if not (count := names.count(composed(column))):
             raise MissingColumn(path, column, names)
-        if names.count(column) > 1:
-            raise UserError(
-                f"{path} has the column {column!r} {names.count(column)} times: rename all but one"
-            )
-    return list(dict.fromkeys([*needed, *(column for column in wanted if names.count(column) == 1)]))
+        if count > 1:
+            raise UserError(f"{path} has the column {column!r} {count} times: rename all but one")
+    found = [*needed, *(column for column in wanted if names.count(composed(column)) == 1)]
+    return {column: names.index(composed(column)) for column in found}
 
 
 def _text_encoding(name: str) -> str:
@@ -124,7 +128,7 @@ def _read_text(
 ) -> Iterator[Row]:
     with open(path, encoding=encoding, newline="") as file:
         names, delimiter = _header(file, needed, "\t" if path.suffix.lower() == ".tsv" else ",;\t")
-        position_of = {column: names.index(column) for column in _present(path, names, needed, wanted)}
+        position_of = _present(path, names, needed, wanted)
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         next(reader, None)
@@ -155,7 +159,7 @@ def _header(file: Any, needed: Sequence[str], delimiters: str) -> tuple[list[str
             names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter, strict=True), [])]
         except csv.Error:  # quoted names with another delimiter
             continue
-        if set(needed) <= set(names):
+        if {*map(composed, needed)} <= {*map(composed, names)}:
             return names, delimiter
         found.append((names, delimiter))
     if not found:
@@ -199,7 +203,7 @@ def _rows_of_cells(
     names = [_text(value) for value in next(cells, ())]
     while names and not names[-1]:
         names.pop()
-    position_of = {column: names.index(column) for column in _present(path, names, needed, wanted)}
+    position_of = _present(path, names, needed, wanted)
     for line, row in enumerate(cells, 2):
         values = [_text(value) for value in row[: len(names)]]
         if any(values):
@@ -219,17 +223,18 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str], _: N
                 for name in wanted
                 if schema.names.count(name) == 1 and not pyarrow.types.is_nested(schema.field(name).type)
             ]
-            columns = _present(path, schema.names, needed, flat)
-            for column in columns:
-                if pyarrow.types.is_nested(kind := schema.field(column).type):
+            position_of = _present(path, schema.names, needed, flat)
+            for column, position in position_of.items():
+                if pyarrow.types.is_nested(kind := schema.field(position).type):
                     raise UserError(
                         f"{path}: expected text, numbers or dates in the column {column!r}, found {kind}"
                     )
             lines = count(1)
-            for batch in file.iter_batches(columns=columns):
-                texts = [[_text(value) for value in batch.column(column).to_pylist()] for column in columns]
+            names = [schema.names[position] for position in position_of.values()]
+            for batch in file.iter_batches(columns=names):
+                texts = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
                 for values in zip(*texts, strict=True):
-                    yield Row(next(lines), dict(zip(columns, values, strict=True)))
+                    yield Row(next(lines), dict(zip(position_of, values, strict=True)))
     except UnicodeDecodeError:
         raise
     # ValueError and OverflowError: dates outside the range of Python
@@ -248,10 +253,10 @@ def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str], _
             if not content.strip():
                 continue
             try:
-                row = _object(content)
+                row = {composed(name): value for name, value in _object(content).items()}
                 names.update(dict.fromkeys(row))
                 values = {
-                    column: _flat(column, row.get(column))
+                    column: _flat(column, row.get(composed(column)))
                     for column in (*needed, *(name for name in wanted if name in row))
                 }
             except ValueError as error:

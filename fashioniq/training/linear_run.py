@@ -35,8 +35,8 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     vocabulary = Vocabulary.of(text for pair in pairs for text in pair.captions)
     model, found = fit_linear(pairs, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
-    write_config(folder, settings)
     words = fit_wording(folder, catalog, items, pairs, vocabulary, seed=settings.seed, share=1.0)
+    write_config(folder, settings)
     save_model(folder, model, described(facts))
     return (
         f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "

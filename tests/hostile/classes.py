@@ -10,8 +10,9 @@ import service_inputs
 import service_trials
 import shown_texts
 import trained_inputs
+import unicode_forms
 from cases import CLASSES
 
 MODULES = (trained_inputs, given_options, imported_files, evaluated_files, shown_texts, conversation_inputs)
-MODULES += (service_inputs, environments, service_trials, process_pairs)
+MODULES += (service_inputs, environments, service_trials, process_pairs, unicode_forms)
 __all__ = ["CLASSES", "MODULES"]

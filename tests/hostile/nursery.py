@@ -63,8 +63,8 @@ def begin(asked: dict[str, Any]) -> None:
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number, name in ((0, os.devnull), (1, asked["out"]), (2, asked["err"])):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), number)
+        for number, name in ((0, asked["read"]), (1, asked["out"]), (2, asked["err"])):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if number else 0), 0o644), number)
         code = FUNCTIONS[asked["start"]](**asked["given"]) or 0
     except KeyboardInterrupt:
         code = 130

@@ -89,10 +89,11 @@ class Nursery:
 class Process:
     """A function of the nursery in a forked process of its own session, which prints to two files."""
 
-    def __init__(self, function: str, printed: Path, **given: Any) -> None:
-        self.out, self.err = printed.with_suffix(".out"), printed.with_suffix(".err")
+    def __init__(self, function: str, printed: Path, said: str = "", **given: Any) -> None:
+        self.out, self.err, read = (printed.with_suffix(f".{one}") for one in ("out", "err", "in"))
+        read.write_text(said)
         self._nursery, self._code = Nursery.here(), None
-        self.pid: int = self._nursery.ask(start=function, given=given, out=self.out, err=self.err)
+        self.pid: int = self._nursery.ask(start=function, given=given, read=read, out=self.out, err=self.err)
 
     @property
     def runs(self) -> bool:
@@ -130,9 +131,9 @@ class Process:
         return code
 
 
-def command(name: str, options: dict[str, Any], printed: Path) -> Process:
-    """Start a command."""
-    return Process("command", printed, name=name, options=options)
+def command(name: str, options: dict[str, Any], printed: Path, said: str = "") -> Process:
+    """Start a command with a text as its standard input."""
+    return Process("command", printed, said, name=name, options=options)
 
 
 def session_of(pid: int) -> dict[int, str]:

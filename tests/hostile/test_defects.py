@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from unicodedata import normalize
 from zipfile import ZipFile
 
 import numpy as np
@@ -612,3 +613,29 @@ def test_a_linear_retriever_that_cannot_be_fitted_leaves_no_folder(vector_runs, 
         "train-retriever", **world | {"data": catalog}, epochs=0, run=tmp_path / "linear"
     )
     assert not (tmp_path / "linear").exists()
+
+
+def test_damaged_labels_leave_nothing_of_a_linear_retriever(vector_runs, world, refused, tmp_path):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    labels = catalog / "attributes" / "asin2attr.dress.test.json"
+    labels.write_text(2 * labels.read_text())
+    given = {**world, "data": catalog, "epochs": 0, "run": tmp_path / "linear"}
+    assert "asin2attr.dress.test.json" in refused("train-retriever", **given)
+    assert not (tmp_path / "linear").exists()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_own_vectors_may_name_products_in_another_form(vector_runs, project, tmp_path, form):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    path = catalog / "image_splits" / "split.dress.test.json"
+    ids = json.loads(path.read_text())
+    path.write_text(json.dumps([normalize(form, "café"), *ids[1:]]))
+    names = json.loads((vector_runs.store.parent / "ids.json").read_text())
+    (tmp_path / "ids.json").write_text(
+        json.dumps(
+            [normalize("NFC" if form == "NFD" else "NFD", "café") if one == ids[0] else one for one in names]
+        )
+    )
+    given = {"data": catalog, "category": "dresses", "vectors": vector_runs.store.parent / "vectors.npy"}
+    project.run("extract-features", **given, ids=tmp_path / "ids.json", features=tmp_path / "store")
+    assert normalize(form, "café") in json.loads((tmp_path / "store" / "ids.json").read_text())

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from fashioniq.data.clauses import shortened
-from fashioniq.data.words import tokenize
+from fashioniq.data.words import composed, tokenize
 from fashioniq.service.learning.signals import target_of
 from fashioniq.service.store import EventRow, SessionRow, TurnRow
 from fashioniq.service.store.scrub import REMOVED
@@ -161,7 +161,8 @@ def tells(text: str, target: str, title: str) -> bool:
     spans = {tuple(named[at : at + TITLE_WORDS]) for at in range(len(named) - TITLE_WORDS + 1)}
     return (
         _URL.search(text) is not None
-        or re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text, re.IGNORECASE) is not None
+        or re.search(rf"(?<!\w){re.escape(composed(target))}(?!\w)", composed(text), re.IGNORECASE)
+        is not None
         or any(tuple(said[at : at + TITLE_WORDS]) in spans for at in range(len(said)))
     )
 

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from fashioniq.config import EvalDialogs, Learn, TrainRetriever
 from fashioniq.config.parser import read_settings
 from fashioniq.data.catalog import ALL, SPLITS, Catalog
+from fashioniq.data.ids import Spellings
 from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import PROTOCOLS
 from fashioniq.evaluation.run import run_dialogs
@@ -147,9 +148,10 @@ def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
             except UnreadableImage:
                 pass
     groups: dict[str, list[str]] = {}
+    spellings = Spellings(split_of)
     for product in store.products(catalog.category):
         if product.group_id is not None:
-            groups.setdefault(product.group_id, []).append(product.id)
+            groups.setdefault(product.group_id, []).append(spellings.own(product.id))
     same = [[names[position] for position in group] for group in copies(looks)]
     return Shop(split_of, catalog.titles, [*same, *groups.values()])
 

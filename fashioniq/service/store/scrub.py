@@ -4,9 +4,11 @@ import re
 from typing import Any
 
 REMOVED = "[removed]"
+_UNSEEN = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # soft hyphens, zero-width spaces, marks of direction
 _PERSONAL = re.compile(
-    r"[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"  # e-mail addresses
-    r"|\+?(?:\(?\d[ ()./-]{0,3}){6,}\d"  # phone numbers: seven digits or more with separators
+    rf"[\w.+'{_UNSEEN}-]{{1,64}}[@＠﹫][\w{_UNSEEN}-]{{1,63}}(?:[.．][\w{_UNSEEN}-]{{1,63}})+"  # e-mail addresses
+    # phone numbers: seven digits or more with separators
+    rf"|\+?(?:[(（]?\d[\s()（）./\u2010-\u2015{_UNSEEN}-]{{0,3}}){{6,}}\d"
     r"|\d{6,}"
 )
 

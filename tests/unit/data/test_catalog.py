@@ -268,6 +268,24 @@ def test_ids_in_two_splits_whose_accents_are_written_in_two_ways_are_refused(roo
         Catalog(root, "tops").all_ids()
 
 
+def test_labels_titles_and_captions_have_composed_letters(root):
+    labels = {"A": [["la\u030ang", "l\u00e5ng"], [], [], [], [], []]}
+    put(
+        root,
+        {
+            "attributes/asin2attr.toptee.train.json": labels,
+            "titles/toptee.train.json": {"A": {"title": "robe e\u0301te\u0301"}},
+            "captions/cap.toptee.train.json": [
+                {"target": "A", "candidate": "A", "captions": ["plus e\u0301troit"]}
+            ],
+            "image_splits/split.toptee.train.json": ["A"],
+        },
+    )
+    catalog = Catalog(root, "tops")
+    assert catalog.labels["A"][0] == ["l\u00e5ng"] and catalog.titles["A"] == "robe \u00e9t\u00e9"
+    assert catalog.pairs("train")[0].captions == ("plus \u00e9troit",)
+
+
 @pytest.mark.parametrize("forms", [("\u00e9", "e\u0301"), ("e\u0301", "\u00e9")])
 def test_pictures_are_found_whichever_way_accents_are_written(root, forms):
     name, file = forms

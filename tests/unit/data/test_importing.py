@@ -3,11 +3,15 @@ import json
 import os
 import shutil
 import zipfile
+from functools import partial
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import unquote
 
+import pyarrow
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer
@@ -169,6 +173,59 @@ def test_an_accent_may_be_written_in_two_ways(shop):
     for number in range(40):
         shop.picture(f"te\u0301{number}.jpg")
     assert shop.run().kept == 40
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_columns_values_and_folders_may_be_given_in_another_form(shop, forms, suffix):
+    own, given = (partial(normalize, form) for form in forms)
+    rows = [
+        {own("Größe"): own("lång" if number % 3 else "x"), own("idé"): f"s{number}", own("couleur é"): COLOURS[number % 4]}
+        for number in range(40)
+    ]  # fmt: skip
+    table = shop.folder / f"table{suffix}"
+    if suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), table)
+    else:
+        lines = [",".join(values) for values in (rows[0], *(row.values() for row in rows))]
+        table.write_text("\n".join(lines if suffix == ".csv" else map(json.dumps, rows)) + "\n")
+    for number in range(40):
+        shop.picture(f"s{number}.jpg", own("röcke"))
+        shop.picture(f"s{number}.jpg", "others")
+    options = {"table": table, "id": given("idé"), "title": None, "attributes": [given("couleur é")]}
+    report = shop.run(**options, where=given("Größe=lång"), folders=[given("Röcke")])
+    assert report.kept == 26 and any(Catalog(shop.out, "shirts").labels["s1"])
+
+
+def test_the_split_of_a_product_does_not_depend_on_the_form_of_its_id(shop):
+    found = []
+    for form in ("NFC", "NFD"):
+        shop.write([row(number, sku=normalize(form, f"é{number}")) for number in range(60)])
+        shop.run(out=shop.folder / form)
+        catalog = Catalog(shop.folder / form, "shirts")
+        found.append([{normalize("NFC", name) for name in catalog.ids(split)} for split in SPLITS])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("file", ["NFC", "NFD"])
+@pytest.mark.parametrize("id", ["NFC", "NFD"])
+def test_a_numbered_picture_of_another_product_is_not_taken_in_any_form(shop, id, file):
+    shop.write([row(number) for number in range(20)])
+    names = [normalize(id, f"é{end}") for end in ("", "_1")]
+    shop.write(
+        [*(row(number) for number in range(20)), *(row(1, sku=name) for name in names)], pictures=False
+    )
+    shop.picture(normalize(file, "é_1.jpg"))
+    assert shop.run().dropped == {"no picture": 1}
+    assert names[1] in Catalog(shop.out, "shirts").images
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200f", "\u202e", "\u00ad", "\u00a0"])
+def test_ids_that_no_catalog_may_have_are_not_imported(shop, unseen):
+    shop.write([row(number) for number in range(20)])
+    shop.write([*(row(number) for number in range(20)), row(1, sku=f"a{unseen}b")])
+    assert shop.run().dropped == {"unsafe id": 1}
+    assert len(Catalog(shop.out, "shirts").all_ids()) == 20
 
 
 def test_a_group_stays_in_one_split(shop):

@@ -150,6 +150,12 @@ def test_frequent_words_and_neighbors_on_the_keyboard_are_preferred():
     assert speller.correct("xyz") is None
 
 
+def test_a_short_word_is_corrected_only_to_words_that_occur():
+    speller = Speller({"lace": 10}, ["qwertyuiop"], labels=["svg", "lace"])
+    assert speller.correct("svv", word_itself=False) is None
+    assert speller.correct("lac", word_itself=False) == "lace"
+
+
 def test_letters_that_sound_alike_are_preferred_and_other_words_keep_theirs():
     speller = Speller({"pink": 10, "sink": 10}, ["qwertyuiop"], alike=["bp"])
     assert speller.correct("bink", word_itself=False) == "pink"

@@ -1,11 +1,14 @@
 """Nothing leaks from training to the gate: each rule, and leaks that were planted."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from unicodedata import normalize
 
 import msgspec
 import pytest
 
 from fashioniq.service.learning.rules import A_DAY, choose, client_disjoint, tells
+from fashioniq.service.learning.run import shop_of
 
 NAMES = "is crimson"
 
@@ -137,6 +140,23 @@ def test_a_text_that_names_the_target_is_left_out(rows, shop):
 )
 def test_ids_addresses_and_titles_name_a_target(text, names):
     assert tells(text, "B00X-1", "Marlowe Navy Wrap Dress with Belt") == names
+
+
+@pytest.mark.parametrize("said", ["NFC", "NFD"])
+@pytest.mark.parametrize("own", ["NFC", "NFD"])
+def test_an_id_names_a_target_in_any_form(own, said):
+    assert tells(normalize(said, "like café7 please"), normalize(own, "café7"), "")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_products_of_a_group_are_those_of_the_catalog_whichever_form_their_ids_have(form):
+    names = [normalize(form, f"café{number}") for number in range(3)]
+    catalog = SimpleNamespace(
+        category="dresses", images={}, titles={}, ids=lambda split: names if split == "train" else []
+    )
+    rows = [SimpleNamespace(id=normalize("NFC", name), group_id="g") for name in names[:2]]
+    shop = shop_of(catalog, names, SimpleNamespace(products=lambda category: rows))
+    assert shop.copies == [names[:2]]
 
 
 def test_likes_and_filters_are_no_captions(rows, shop):

@@ -16,6 +16,12 @@ from fashioniq.service.store import scrub
         ("order 123456", "order [removed]"),
         ("order no12345678x", "order no[removed]x"),
         ("٠١٢٣٤٥٦", "[removed]"),
+        ("555\u2011123\u20114567", "[removed]"),  # hyphens that do not break
+        ("01\u00a071\u202f23\u200945 67", "[removed]"),
+        ("12\u200b34\u200b56", "12\u200b34\u200b56"),
+        ("1\u200b2\u200b3\u200b4\u200b5\u200b6\u200b7", "[removed]"),
+        ("ada＠example．com", "[removed]"),
+        ("a\u200bda@exam\u00adple.com", "[removed]"),
     ],
 )
 def test_personal_data_is_removed(text, stored):
