@@ -6,6 +6,7 @@ Each command is a function whose arguments are its options: `fashioniq train-ret
 """
 
 import importlib
+from importlib.util import find_spec
 from typing import Any
 
 from fashioniq import compat as _compat  # first: makes torchvision importable beside any torch
@@ -26,7 +27,7 @@ def __getattr__(name: str) -> Any:
     """Import what needs torch when it is first used: `fashioniq --help` does without."""
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
-    if name in _functions():
+    if find_spec(f"{__name__}.{name}") is None and name in _functions():  # modules are imported after this
         from fashioniq.cli.commands import function_of
 
         return function_of(name.replace("_", "-"))

@@ -11,8 +11,9 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import yaml
@@ -81,7 +82,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.close(handle)
     except OSError as error:
         raise cannot_write(path, error) from error
-    temporary = Path(name)
+    temporary, waiting = Path(name), _waiting.get()
     try:
         yield temporary
         with open(temporary, "rb+") as written:  # Windows syncs only files opened for writing
@@ -89,12 +90,59 @@ def atomic_write(path: Path) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp creates private files; use the default permissions instead
-        temporary.replace(path)
+        if waiting is None:
+            temporary.replace(path)
+        else:
+            waiting.files.append((temporary, path))
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if waiting is None or (temporary, path) not in waiting.files:
+            temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+class _Waiting(NamedTuple):
+    """Files written in a block of `together`, by their temporary names, and patterns of those that they replace."""
+
+    files: list[tuple[Path, Path]]
+    replaced: list[tuple[Path, str]]
+
+
+_waiting: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
+
+
+@contextmanager
+def together(folder: Path, *replaced: str) -> Iterator[None]:
+    """Give the files written inside their names only when all of them are written; after an exception, remove them.
+
+    The files in `folder` that match the patterns `replaced` are removed first, then the new ones are named in their
+    order. A block inside another one ends with it. Raises UserError if a file cannot be removed or named.
+    """
+    remove_leftovers(folder)
+    outer = _waiting.get()
+    waiting = outer or _Waiting([], [])
+    waiting.replaced.extend((folder, pattern) for pattern in replaced)
+    if outer is not None:
+        yield
+        return
+    mark = _waiting.set(waiting)
+    try:
+        yield
+        new = {temporary for temporary, _ in waiting.files}
+        for path in (path for one, pattern in waiting.replaced for path in sorted(one.glob(pattern))):
+            if path not in new:
+                with writing(path):
+                    path.unlink(missing_ok=True)
+        for temporary, path in waiting.files:
+            with writing(path):
+                temporary.replace(path)
+    finally:
+        _waiting.reset(mark)
+        for temporary, _ in waiting.files:
+            temporary.unlink(missing_ok=True)
+    for parent in {path.parent for _, path in waiting.files}:
+        sync_folder(parent)
 
 
 def sync_folder(folder: Path) -> None:

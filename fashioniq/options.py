@@ -20,12 +20,14 @@ def option(
     alias: str | None = None,
     positional: str | None = None,
     reads: str | None = None,
+    part: str | None = None,
     research: bool = False,
 ) -> Any:
     """Field with its help text; numbers must be at least `least` and less than `below`.
 
     `alias` is a second flag. A list with a `positional` name takes values without a flag. `reads` is the kind of input
-    that a path names: a catalog, a store, a file, or a run of some kind. `research` options come last in the help.
+    that a path names: a catalog, a store, a file, or a run of some kind. `part` is the kind of part that a text can
+    name. `research` options come last in the help.
     """
     metadata = {
         "help": help,
@@ -34,6 +36,7 @@ def option(
         "alias": alias,
         "positional": positional,
         "reads": reads,
+        "part": part,
         "research": research,
     }
     if isinstance(default, list):

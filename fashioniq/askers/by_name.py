@@ -1,11 +1,13 @@
 """Askers that the options of make-dialogues and chat select."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from fashioniq import plugins
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
@@ -13,6 +15,7 @@ from fashioniq.config import Asking, EndpointOptions
 from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
+from fashioniq.data.parts import named_part
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
@@ -71,43 +74,65 @@ def nothing_searched() -> tuple[Retriever, Gallery]:
 AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file → their asker
 
 
-def asker_of(
-    settings: Asking,
-    catalog: Catalog | None,
-    gallery: Gallery,
-    recorded: Sequence[Dialogue] = (),
-    answered: bool = False,
-) -> AskerOf:
+@dataclass(frozen=True)
+class Questions:
+    """What the askers of --questioner are made of; `answered` means that the answers are `recorded`, too."""
+
+    settings: Asking
+    catalog: Catalog | None
+    gallery: Gallery
+    recorded: Sequence[Dialogue] = ()
+    answered: bool = False
+
+
+def asker_of(made_of: Questions) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
-    `answered` means that the answers come from the `recorded` dialogs too. Raises UserError if an option
-    is missing or there are too few questions.
+    Raises UserError if an option is missing or there are too few questions.
     """
-    if settings.questioner == "recorded":
-        if (
-            recorded_rounds := min((len(dialogue.rounds) - 1 for dialogue in recorded), default=0)
-        ) < settings.rounds:
-            raise UserError(
-                f"expected {settings.rounds} recorded rounds per dialog, found {recorded_rounds}; give "
-                "fewer --rounds"
-            )
-        return lambda numbers: recorded_questions(
-            [recorded[number] for number in numbers], "" if answered else FALLBACK
-        )
-    if settings.questioner in ("few-shot", "unanswered"):
-        if (name := settings.language_model) is None:
-            raise UserError(
-                f"--questioner {settings.questioner} needs a language model; give --language-model"
-            )
-        model = (
-            endpoint(settings, name)
-            if name.startswith(ENDPOINT)
-            else LocalLanguageModel(name, pick_device(settings.device))
-        )
-        asker: Asker = (
-            FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
-        )
-        return lambda numbers: asker
+    settings, name = made_of.settings, made_of.settings.questioner
+    if name in plugins.BUILT_IN["askers"]:
+        found: AskerOf = plugins.find("askers", name)(made_of)
+        return found
+    asker = named_part(
+        "askers",
+        name,
+        options=getattr(settings, "questioner_options", None),
+        catalog=made_of.catalog,
+        ids=made_of.gallery.items.ids,
+        seed=settings.seed,
+        device=settings.device,
+    )
+    return lambda numbers: asker
+
+
+def recorded(made_of: Questions) -> AskerOf:
+    """The questions of recorded dialogs."""
+    dialogues, wanted = made_of.recorded, made_of.settings.rounds
+    if (count := min((len(dialogue.rounds) - 1 for dialogue in dialogues), default=0)) < wanted:
+        raise UserError(f"expected {wanted} recorded rounds per dialog, found {count}; give fewer --rounds")
+    return lambda numbers: recorded_questions(
+        [dialogues[number] for number in numbers], "" if made_of.answered else FALLBACK
+    )
+
+
+def by_language_model(made_of: Questions) -> AskerOf:
+    """Questions of a language model: one after each answer, or all at once."""
+    settings = made_of.settings
+    if (name := settings.language_model) is None:
+        raise UserError(f"--questioner {settings.questioner} needs a language model; give --language-model")
+    model = (
+        endpoint(settings, name)
+        if name.startswith(ENDPOINT)
+        else LocalLanguageModel(name, pick_device(settings.device))
+    )
+    asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+    return lambda numbers: asker
+
+
+def about_attributes(made_of: Questions) -> AskerOf:
+    """Questions about attributes: in a fixed order, shuffled, or those that split the candidates best."""
+    settings, catalog = made_of.settings, made_of.catalog
     found = topics(catalog)
     assert catalog is not None, "topics raises UserError without a catalog"
     if len(found) < settings.rounds:
@@ -118,7 +143,8 @@ def asker_of(
     if settings.questioner != "candidate-aware":
         seed = settings.seed if settings.questioner == "shuffled" else None
         return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
-    aware = CandidateAware(answers_of(settings, catalog, found, gallery.items.ids), settings.candidates)
+    ids = made_of.gallery.items.ids
+    aware = CandidateAware(answers_of(settings, catalog, found, ids), settings.candidates)
     return lambda numbers: aware
 
 

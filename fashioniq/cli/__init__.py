@@ -27,8 +27,7 @@ def parser_of(command: str) -> ArgumentParser:
 
 def parse(command: str, arguments: Sequence[str]) -> Any:
     """Settings of a command. Raises UserError for an unknown or malformed argument, and SystemExit after --help."""
-    system = parser.first_given("system", arguments) if command == "eval-dialogs" else None
-    return parser.parse(command, commands.options_of(command, system), arguments)
+    return parser.parse(command, COMMANDS[command], arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

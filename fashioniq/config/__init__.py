@@ -47,15 +47,6 @@ from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTu
 from fashioniq.config.service import ApiKey, Export, Forget, Learn, Serve
 from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
-SYSTEMS: dict[str, type[Evaluation]] = {  # options of the systems in this package, by --system
-    "fashion-iq": EvalDialogs,
-    "chatir": EvalChatIR,
-    "plugir-asks": EvalPlugIR,
-    "genir": EvalGenIR,
-    "dar": EvalDAR,
-    "fashion-iq-dar": EvalFashionIQDAR,
-}
-
 JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for
     "Prepare": {
         "draw-sample": DrawSample,
@@ -96,7 +87,6 @@ COMMANDS: dict[str, type] = {name: kind for job in JOBS.values() for name, kind 
 __all__ = [
     "COMMANDS",
     "JOBS",
-    "SYSTEMS",
     "ApiKey",
     "Asking",
     "CaptionPairs",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fashioniq import plugins
 from fashioniq.config.evaluation import Evaluation
 from fashioniq.config.fields import CATEGORY, ENCODER, Searched, option, required
 from fashioniq.config.shared import Batched, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
@@ -84,13 +85,12 @@ class Asking(OnDevice, Seeded, EndpointOptions):
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
-    questioner: Literal["recorded", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = (
-        option(
-            "candidate-aware",
-            "source of the questions: recorded dialogs; a language model (few-shot: one question after each "
-            "answer; unanswered: all questions at once); or attribute questions (in a fixed order, shuffled, "
-            "or those that split the current candidates best)",
-        )
+    questioner: str = option(
+        "candidate-aware",
+        "source of the questions: recorded, those of recorded dialogs; few-shot, a language model's question after "
+        "each answer; unanswered, all its questions at once; in-order or shuffled, about attributes; candidate-aware, "
+        "those that split the current candidates best; or an asker of your own",
+        part="askers",
     )
     language_model: str | None = option(
         None,
@@ -114,6 +114,13 @@ class Asking(OnDevice, Seeded, EndpointOptions):
         100, "nearest products that a candidate-aware questioner considers", least=1, research=True
     )
     rounds: int = option(10, "questions per dialog", least=1)
+
+    def validate(self) -> None:
+        if self.questioner != "none" and not plugins.is_part("askers", self.questioner):
+            known = ", ".join(plugins.names("askers"))
+            raise UserError(
+                f"expected {known} or an asker of your own, found {self.questioner}; correct --questioner"
+            )
 
 
 @dataclass(kw_only=True)
@@ -208,9 +215,10 @@ class Chat(OfRun, Asking):
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher (alternative: --encoder); "
         "only a dialog encoder, or an encoder with --questioner, asks questions, a ChatSearcher answers in words",
     )
-    questioner: Literal["none", "few-shot", "unanswered", "in-order", "shuffled", "candidate-aware"] = option(
-        "none",  # type: ignore[assignment]
+    questioner: str = option(
+        "none",
         "source of questions, as in make-dialogues (default: none; of a dialog encoder candidate-aware)",
+        part="askers",
     )
     encoder: str | None = option(None, ENCODER)
     generator: str | None = option(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fashioniq import plugins
 from fashioniq.config.fields import OUT, option
 from fashioniq.config.shared import (
     Batched,
@@ -17,7 +18,14 @@ from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
 EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
-NAMED_USERS = ("differences", "grammar", "human", "sessions")  # values of --user that are not runs
+RECORDED = ("human", "sessions")  # values of --user whose words are recorded
+
+
+def is_named(user: str) -> bool:
+    """Whether a value of --user is not a run of train-captioner."""
+    return user in RECORDED or plugins.is_part("users", user)
+
+
 LAST_SHOWN = "last-shown"  # value of --run for this baseline
 
 
@@ -27,8 +35,9 @@ class Evaluation(Batched):
 
     system: str = option(
         "fashion-iq",
-        "system: fashion-iq, chatir, plugir-asks, genir, dar, fashion-iq-dar, or a Python module with Options and "
-        "build(); --help lists the options of the one given",
+        "system: fashion-iq, chatir, plugir-asks, genir, dar, fashion-iq-dar, or one of your own, such as my_system or "
+        "my_package.my_module:MySystem; --help lists the options of the one given",
+        part="systems",
     )
     out: Path | None = option(None, OUT + " (required)")
 
@@ -75,8 +84,9 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         [],
         "users, of which several give a table: a run of train-captioner; differences for differences of "
         "attribute labels; grammar for the drawn sample's own grammar; human for recorded captions as dialogs "
-        "of one turn; sessions for recorded sessions of several turns, with --sessions (default: the first "
-        "captioner used in training, and all others for which there is data)",
+        "of one turn; sessions for recorded sessions of several turns, with --sessions; or one of your own (default: "
+        "the first captioner used in training, and all others for which there is data)",
+        part="users",
     )
     exclude_shown: bool | None = option(
         None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)", research=True
@@ -98,7 +108,8 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         """Output folder, by default in the run. Raises UserError without --run."""
         if self.run is None:
             raise UserError("no retriever given; give --run RUN; `fashioniq cross` evaluates several")
-        named = f"-{self.only_user}" if self.only_user in NAMED_USERS else ""
+        user = self.only_user
+        named = f"-{plugins.file_name(user)}" if user and is_named(user) else ""
         return self.out or self.run / f"dialogs-{self.split}{named}"
 
     @property

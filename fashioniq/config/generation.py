@@ -52,7 +52,8 @@ class Generation:
         "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
         "endpoint:NAME for a model at OPENAI_BASE_URL, folder:PATH for the pictures of an earlier run (DAR), "
         "photographs:SPLIT for those of other products of the catalog, or drawn:SHARE for drawn garments with this "
-        "share of correct attributes (drawn sample)",
+        "share of correct attributes (drawn sample); or one of your own",
+        part="generators",
     )
     predictor: Path | None = option(
         None,

@@ -3,18 +3,26 @@
 import argparse
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from contextlib import suppress
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass, make_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
+from fashioniq import plugins
 from fashioniq.files import UserError, one_line, read_yaml, why
-from fashioniq.options import flag, metadata_of
+from fashioniq.options import flag, metadata_of, option
+from fashioniq.options import section as option_section
 
 S = TypeVar("S")
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
-_WITHOUT = {"alias": None, "positional": None, "research": False}  # metadata that a required option lacks
+_WITHOUT = {
+    "alias": None,
+    "positional": None,
+    "part": None,
+    "research": False,
+}  # metadata that a required option lacks
 _RESEARCH = "research options"
 
 
@@ -84,6 +92,7 @@ def parse(command: str, kind: type, arguments: Sequence[str]) -> Any:
 
 
 def _parsed(command: str, kind: type, arguments: Sequence[str]) -> Any:
+    kind = with_parts(kind, lambda name: given_values(name, arguments))
     parser = parser_of(command, kind)
     flags = {word for action in parser._actions for word in action.option_strings}
     for word in arguments:
@@ -112,6 +121,7 @@ def settings_of(kind: type[S], given: Mapping[str, Any]) -> S:
     Raises UserError for a value of another type, and TypeError for an unknown or missing option.
     """
     values = flattened(given)
+    kind = with_parts(kind, lambda name: _several(values.get(name)))
     if unknown := values.keys() - _options(kind).keys():
         raise TypeError(f"unknown option {min(unknown)}{did_you_mean(min(unknown), _options(kind))}")
     try:
@@ -129,19 +139,60 @@ def read_settings(path: Path, kind: type[S]) -> S:
         raise UserError(f"{path}: {error}") from error
 
 
-def first_given(name: str, arguments: Sequence[str]) -> str | None:
-    """Value of an option in arguments or else in their YAML files, before the arguments are parsed."""
+def given_values(name: str, arguments: Sequence[str]) -> list[str]:
+    """Values of an option in arguments or else in their YAML files, before the arguments are parsed."""
     parser = _Parser(add_help=False, allow_abbrev=False)
-    parser.add_argument(flag(name), nargs="?")
+    parser.add_argument(flag(name), nargs="*", action="extend", default=[], dest="given")
     parser.add_argument("--config", action="append", nargs="?", default=[])
-    given, _ = parser.parse_known_args(arguments)
-    found = getattr(given, name)
-    for path in reversed(given.config) if found is None else ():
-        try:
-            found = found or _read(path or "").get(name)
-        except ValueError:  # the parser reports it
-            continue
-    return None if found is None else str(found)
+    known, _ = parser.parse_known_args(arguments)
+    found: list[str] = known.given
+    for path in reversed(known.config) if not found else ():
+        with suppress(ValueError):  # the parser reports it
+            found = found or _several(flattened(_read(path or "")).get(name))
+    return found
+
+
+def with_parts(kind: type, given: Callable[[str], list[str]]) -> type:
+    """The dataclass of options with those of the parts that are named: --system replaces all options, the kind of a
+    model those of its section, and `--user mine` adds those of a user as --user-options.
+
+    Raises UserError for a part that is not found.
+    """
+    for value in given("system") if "system" in _options(kind) else ():
+        kind = plugins.options_of("systems", value) or kind
+    for name, (*_, known) in _options(kind).items():
+        part = known["part"]
+        for value in given(name) if part not in (None, "systems") else ():
+            if plugins.is_from_outside(part, value) and (own := plugins.options_of(part, value)) is not None:
+                section, dot, of_section = name.partition(".")
+                if dot:  # the name of the part is one of its options
+                    own = _with_field(own, of_section, str, option(value, known["help"], part=part))
+                added = (
+                    section if dot else f"{name}_options",
+                    own,
+                    option_section(own, f"options of {value}"),
+                )
+                kind = _with_field(kind, *added)
+                break
+    return kind
+
+
+def _with_field(kind: type, name: str, own: Any, default: Any) -> type:
+    """A dataclass with one more field, or with another type of a field."""
+    frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return make_dataclass(
+        kind.__name__,
+        [(name, own, default)],
+        bases=(kind,),
+        kw_only=True,
+        frozen=frozen,
+        namespace={"__doc__": kind.__doc__, "__module__": kind.__module__},
+    )
+
+
+def _several(value: Any) -> list[str]:
+    given = value if isinstance(value, list | tuple) else [value]
+    return [str(one) for one in given if one is not None]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

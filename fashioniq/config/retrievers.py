@@ -97,7 +97,9 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
         [],
         "users of the training dialogs, one per step in turn: captioner (the run of --captioner), other "
         "runs of train-captioner, differences (of attribute labels), recorded (captions of pairs, as dialogs "
-        "of one turn) (default: captioner differences recorded, as far as the catalog has labels and captions)",
+        "of one turn), or users of your own (default: captioner differences recorded, as far as the catalog has labels "
+        "and captions)",
+        part="users",
     )
     stage: Literal["supervised", "policy"] = option(
         "supervised",

@@ -28,7 +28,7 @@ class Metrics(msgspec.Struct, kw_only=True):
     provenance: Provenance | UnsetType = UNSET
 
     def plain(self) -> dict[str, Any]:
-        """Content of metrics.json; the keys of `facts` take its place."""
+        """Content of metrics.json; the keys of `facts` take its place, also those of a system's own."""
         content: dict[str, Any] = {}
         for key, value in msgspec.to_builtins(self).items():
             content |= value if key == "facts" else {key: value}
@@ -59,29 +59,46 @@ class MostSaid(msgspec.Struct):
     share: float
 
 
-class TurnMetrics(Metrics, kw_only=True):
-    """metrics.json of dialogs that refer to products. `facts` are further keys, of systems of other packages.
+class Facts(msgspec.Struct, kw_only=True):
+    """What a system states about its dialogs, beside their measures; a system of one's own may add fields.
 
-    `true_by_labels` is the share of the attributes stated by the user that hold by the catalog's labels.
+    `coverage` is the share of the products, or of the search space, that has vectors. Systems that generate pictures
+    state their `generator`, the weights of texts beside pictures, and how pictures of a round are fused.
     """
 
-    PROTOCOL: ClassVar[str] = "Fashion IQ dialogs"
-    gallery: int
-    dialogs: int
     data: Text = UNSET
     category: Text = UNSET
     split: Text = UNSET
+    search_space: Text = UNSET
     coverage: Number = UNSET
     features: Text = UNSET
+    encoder: Text = UNSET
+    model: Text = UNSET
+    weights: Text = UNSET
+    limit: int | UnsetType = UNSET
     store: Text = UNSET
     pictures: Text = UNSET
     fingerprint: Text = UNSET
     user: Text = UNSET
+    generator: dict[str, Any] | UnsetType = UNSET
+    weights_of_text: dict[str, Any] | UnsetType = UNSET
+    fusion: Text = UNSET
+    pictures_per_round: int | UnsetType = UNSET
+
+
+class TurnFacts(Facts, kw_only=True):
+    """Facts of dialogs that refer to products.
+
+    The evaluation counts which share of the attributes stated by the user hold by the catalog's labels, and the
+    sentence said most often.
+    """
+
     captions: Text = UNSET
     decoding: Text = UNSET
     errors: Number = UNSET
     true_by_labels: Number = UNSET
     most_frequent: MostSaid | UnsetType = UNSET
+    labelled: Number = UNSET
     pairs: int | UnsetType = UNSET
     coverage_of_pairs: Number = UNSET
     attributes: bool | UnsetType = UNSET
@@ -89,7 +106,36 @@ class TurnMetrics(Metrics, kw_only=True):
     index: dict[str, Any] | UnsetType | None = UNSET
     retriever: Text = UNSET
     seed: int | UnsetType = UNSET
-    facts: dict[str, Any] = {}
+
+
+class SessionFacts(TurnFacts, kw_only=True):
+    """Facts of recorded sessions: their folder, the share that can be used, and which of a task are clean."""
+
+    sessions: str
+    coverage_of_sessions: float
+    clean_rows: list[int]
+
+
+class RoundFacts(Facts, kw_only=True):
+    """Facts of dialogs of questions and answers: what a query is made of, and how many are `cut` in each round."""
+
+    query: Text = UNSET
+    cut: list[int] | UnsetType = UNSET
+    questions: Questions | UnsetType | None = UNSET
+    rewrite: Text = UNSET
+    feedback: Text = UNSET
+    details: int | UnsetType = UNSET
+    without: list[str] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+
+
+class TurnMetrics(Metrics, kw_only=True):
+    """metrics.json of dialogs that refer to products."""
+
+    PROTOCOL: ClassVar[str] = "Fashion IQ dialogs"
+    gallery: int
+    dialogs: int
+    facts: TurnFacts = msgspec.field(default_factory=TurnFacts)
     turns: Sequence[Measures]
     average: Measures | UnsetType = UNSET
     success: Success | UnsetType = UNSET
@@ -101,6 +147,7 @@ class SessionMetrics(TurnMetrics, kw_only=True):
     """
 
     PROTOCOL: ClassVar[str] = "recorded sessions"
+    facts: SessionFacts
     clean: dict[str, Any]
 
 
@@ -130,23 +177,13 @@ class EarlyStop(msgspec.Struct):
 
 
 class RoundMetrics(Metrics, kw_only=True):
-    """metrics.json of dialogs of questions and answers. `facts` are further keys, as in TurnMetrics."""
+    """metrics.json of dialogs of questions and answers."""
 
     PROTOCOL: ClassVar[str] = "ChatIR"
     name: str
     gallery: int
     dialogs: int
-    search_space: Text = UNSET
-    coverage: Number = UNSET
-    encoder: Text = UNSET
-    model: Text = UNSET
-    weights: Text = UNSET
-    limit: int | UnsetType = UNSET
-    store: Text = UNSET
-    query: Text = UNSET
-    cut: list[int] | UnsetType = UNSET
-    questions: Questions | UnsetType | None = UNSET
-    facts: dict[str, Any] = {}
+    facts: RoundFacts = msgspec.field(default_factory=RoundFacts)
     rounds: Sequence[SomeMeasures]
     BRI: float | None = None
     early_stop: EarlyStop | UnsetType = UNSET
@@ -320,7 +357,7 @@ def metrics_of(content: Mapping[str, Any], kind: type[M]) -> M:
 
 
 def _grouped(content: Mapping[str, Any], kind: type[Metrics]) -> dict[str, Any]:
-    """The keys that a kind has, and the others under `facts`, which a kind without it ignores."""
+    """The keys that a kind has, and the others under `facts`, which keeps those that it has."""
     known = set(kind.__struct_fields__)
     further = {key: value for key, value in content.items() if key not in known}
     return {**{key: value for key, value in content.items() if key in known}, "facts": further}

@@ -1,10 +1,11 @@
 """Encoders of pictures and texts, one family per file; `load` finds the family of a name."""
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from fashioniq import plugins
+from fashioniq.data.parts import named_part
 from fashioniq.files import UserError, read_json, why
 from fashioniq.hub import use_cache_if_offline
 
@@ -47,7 +48,10 @@ def load(
             from fashioniq.encoders.timm import TimmEncoder
 
             return TimmEncoder(name, weights or "imagenet", image_size or TIMM_SIZE, device, bfloat16)
-        return _load(name, family, None if weights in (None, "imagenet") else Path(weights), device, catalog)
+        if family == "part":
+            named = f"{ENDPOINT}{name}" if "://" in name else name
+            return cast("Encoder", named_part("encoders", named, catalog=catalog, device=str(device)))
+        return _load(name, None if weights in (None, "imagenet") else Path(weights), device)
     except UserError:
         raise
     except ImportError as error:
@@ -59,22 +63,7 @@ def load(
         raise UserError(f"cannot load the encoder {name} ({why(error, 200)}); {ADVICE}") from error
 
 
-def _load(
-    name: str, family: str, weights: Path | None, device: "torch.device | str", catalog: "Catalog | None"
-) -> "Encoder":
-    if family == METADATA:
-        from fashioniq.encoders.metadata import Metadata
-
-        if catalog is None:
-            raise UserError("--encoder metadata is fitted on a catalog; give --category (and --data)")
-        return Metadata(catalog)
-    if family == "endpoint":
-        from fashioniq.encoders.endpoint import EmbeddingsEndpoint
-
-        base = os.environ.get("OPENAI_BASE_URL", "")
-        return EmbeddingsEndpoint(
-            name.replace(ENDPOINT, f"{base}#", 1) if name.startswith(ENDPOINT) else name
-        )
+def _load(name: str, weights: Path | None, device: "torch.device | str") -> "Encoder":
     place = _place(name)
     config = _read(place, "config.json")
     kind = str(config.get("model_type", "")) if isinstance(config, dict) else ""
@@ -99,10 +88,8 @@ def _load(
 
 
 def _family(name: str) -> str:
-    if name == METADATA:
-        return METADATA
-    if name.startswith((ENDPOINT, "http://", "https://")):
-        return "endpoint"
+    if name.startswith(("http://", "https://")) or plugins.is_part("encoders", name):
+        return "part"
     if Path(name).is_dir() or "/" in name or (name.isidentifier() and find_spec(name)):
         return "folder"
     return "timm"  # which says so if it does not have the network

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder, digest_of, in_batches, unit
 from fashioniq.files import UserError, why
@@ -86,3 +88,9 @@ class EmbeddingsEndpoint(Encoder):
             raise NoAnswer(why(error, 120)) from error
         except httpx.InvalidURL as error:
             raise Unfetched("dead", why(error, 120)) from error
+
+
+def embeddings(inputs: PartInputs) -> EmbeddingsEndpoint:
+    """The encoder endpoint:MODEL, of a model at OPENAI_BASE_URL, or endpoint:ADDRESS#MODEL."""
+    name = inputs.argument
+    return EmbeddingsEndpoint(name if "://" in name else f"{os.environ.get('OPENAI_BASE_URL', '')}#{name}")

@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from fashioniq.data.catalog import Catalog, text_of
+from fashioniq.data.parts import PartInputs
 from fashioniq.data.words import tokenize
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder
@@ -68,3 +69,10 @@ def words_fingerprint(catalog: Catalog, ids: Sequence[str]) -> str:
     for name in ids:
         digest.update(" ".join([name, *tokenize(text_of(catalog, name)), "\n"]).encode())
     return digest.hexdigest()[:16]
+
+
+def of_catalog(inputs: PartInputs) -> Metadata:
+    """The encoder of a catalog. Raises UserError without one."""
+    if inputs.catalog is None:
+        raise UserError("--encoder metadata is fitted on a catalog; give --category (and --data)")
+    return Metadata(inputs.catalog)

@@ -93,7 +93,7 @@ def run_cross(settings: Cross) -> dict[str, Any]:
             ]
             row = cross_row(attributes, user.name, retriever.name, evaluations)
             rows.append({**row, "runs": [str(place) for place in folders]})
-            captions |= {one.captions or "unknown" for one in evaluations}
+            captions |= {one.facts.captions or "unknown" for one in evaluations}
         first = evaluations[0].plain()
         about = {key: first[key] for key in _SAME} | {"captions": " and ".join(sorted(captions))}
         text = _text(about, rows) + _legend(users, "user") + _legend(retrievers, "retriever")

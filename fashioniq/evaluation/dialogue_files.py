@@ -11,7 +11,15 @@ from typing import Any
 import torch
 from rich.progress import track
 
-from fashioniq.askers.by_name import ENDPOINT, asker_of, endpoint, nothing_searched, searched_by_text, topics
+from fashioniq.askers.by_name import (
+    ENDPOINT,
+    Questions,
+    asker_of,
+    endpoint,
+    nothing_searched,
+    searched_by_text,
+    topics,
+)
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
@@ -133,7 +141,9 @@ def _system_of(
     """
     searches = settings.questioner == "candidate-aware" and catalog is not None
     retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
-    asker = asker_of(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
+    asker = asker_of(
+        Questions(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
+    )
     return lambda numbers: System(retriever, asker(numbers), gallery)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -95,7 +96,7 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     notes = []
     for other in others:
         for key, name in _SAME.items():
-            ours, theirs = (getattr(one.metrics, key) or None for one in (first, other))
+            ours, theirs = (_of(one.metrics, key) or None for one in (first, other))
             if ours != theirs:
                 raise UserError(
                     f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
@@ -113,7 +114,7 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
                 "products"
             )
         for key, name in _BETTER_SAME.items():
-            ours, theirs = (getattr(one.metrics, key) or "none" for one in (first, other))
+            ours, theirs = (_of(one.metrics, key) or "none" for one in (first, other))
             if ours != theirs:
                 notes.append(
                     f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}"
@@ -129,6 +130,10 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     return notes
 
 
+def _of(metrics: TurnMetrics, key: str) -> Any:
+    return getattr(metrics if key in metrics.__struct_fields__ else metrics.facts, key)
+
+
 def item_cards(metrics: TurnMetrics) -> tuple[ItemCards, list[str]]:
     """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is
     missing.
@@ -137,9 +142,9 @@ def item_cards(metrics: TurnMetrics) -> tuple[ItemCards, list[str]]:
     titles: dict[str, str] = {}
     attributes: Mapping[str, list[str]] = {}
     try:
-        catalog = Catalog(Path(metrics.data or ""), metrics.category or "")
+        catalog = Catalog(Path(metrics.facts.data or ""), metrics.facts.category or "")
         images, titles = catalog.images, catalog.titles
-        store = FeatureStore(Path(metrics.store or ""))
+        store = FeatureStore(Path(metrics.facts.store or ""))
         attributes = AttributeWords(store)
     except UserError as error:
         return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]

@@ -1,156 +1,90 @@
 """Evaluator of all systems: run the dialogs, compute the measures and write all results."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from msgspec import UNSET, UnsetType
 from rich.progress import track
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.askers.generated_picture import GeneratedPicture
-from fashioniq.data.evaluations import (
-    EarlyStop,
-    LoggedDialog,
-    MostSaid,
-    RoundCosts,
-    RoundMetrics,
-    TurnMetrics,
-)
-from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
-from fashioniq.data.words import tokenize
-from fashioniq.evaluation.protocols import PROTOCOLS, Protocol
-from fashioniq.files import (
-    UserError,
-    check_writable,
-    discard,
-    remove_leftovers,
-    write_json,
-    write_jsonl,
-    write_text,
-)
+from fashioniq.data.evaluations import LoggedDialog, Metrics
+from fashioniq.data.trec import FILES, TrecTopic, depth_of, run_lines, write_topics
+from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol, protocol_of
+from fashioniq.files import UserError, check_writable, together, write_json, write_jsonl, write_text
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.loop.task import Task
-from fashioniq.metrics.chat import early_stop
-from fashioniq.metrics.speech import true_by_labels
 from fashioniq.provenance import provenance
 
+OF_ONE = ("dialogs.jsonl", *FILES)  # results of a single task, which those of several ones replace
 TOP = 10  # items of the last ranking in dialogs.jsonl, and of the rankings that can be stable
 
 
-@dataclass(frozen=True)
-class DialogRun:
-    """Finished dialogs of a task: 0-based ranks N×T, positions of the best products N×T×TOP, the lines of
-    dialogs.jsonl and run.trec, and the queries of its rankings.
-    """
-
-    rank_NT: Tensor
-    top_NTK: Tensor
-    gallery: int
-    dialogs: list[LoggedDialog]
-    rankings: list[str]
-    topics: list[TrecTopic]
-
-
-Evaluated = list[TurnMetrics | RoundMetrics]  # metrics.json of each task
-
-
-@dataclass(frozen=True)
-class MeasuredTask:
-    """A task with its finished dialogs and their measures."""
-
-    task: Task
-    metrics: TurnMetrics | RoundMetrics
-    done: DialogRun
+Evaluated = list[Any]  # metrics.json of each task
 
 
 def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
     """Run all dialogs, write all results to `out`, and return each metrics.json.
 
-    An earlier result in `out` is replaced when all dialogs are finished. Raises UserError before the first
-    dialog if `out` cannot be written.
+    An earlier result in `out` is replaced when all files of the new one are made. Raises UserError before the first
+    dialog if `out` cannot be written, or if the tasks do not fit their protocol.
     """
     check_writable(out)
     return write_results(measured(tasks, batch_size), out)
 
 
-def measured(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask]:
+def measured(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask[Any]]:
     """Run all dialogs of the tasks and measure them."""
-    protocol = PROTOCOLS[tasks[0].protocol]
+    protocol = protocol_of(tasks)
     found = []
     for task in tasks:
         done = run_dialogs(task, protocol, batch_size)
-        metrics = protocol.metrics(task, done.rank_NT, done.gallery)
-        said = (
-            (turn.words or "", str(dialog.target), turn.shown or "")
-            for dialog in done.dialogs
-            for turn in dialog.turns
-        )
-        share = true_by_labels(said, task.labels) if task.labels else None
-        if isinstance(metrics, TurnMetrics):
-            metrics.true_by_labels = UNSET if share is None else share
-            metrics.most_frequent = _most_frequent(done.dialogs)
-        elif isinstance(metrics, RoundMetrics):
-            metrics.early_stop = EarlyStop(*early_stop(done.rank_NT, done.top_NTK, done.gallery))
-            metrics.costs = _costs(done.dialogs, task.costs())
+        metrics = protocol.metrics(task, done)
         metrics.provenance = provenance(task.data, retriever=task.retriever)
         found.append(MeasuredTask(task, metrics, done))
     return found
 
 
 def write_results(found: Sequence[MeasuredTask], out: Path) -> Evaluated:
-    """Write all results to `out` in the place of earlier ones, and return each metrics.json.
+    """Write all results to `out` in the place of earlier ones, or none if one cannot be made.
 
-    Each of several tasks has its own folder in `out`; they share one table and one page. Files
-    metrics.json are removed first and written last.
+    Each of several tasks has its own folder in `out`; they share one table and one page. Files metrics.json are the
+    first to be removed and the last to be written.
     """
-    protocol = PROTOCOLS[found[0].task.protocol]
-    folders = [out / one.task.name if len(found) > 1 else out for one in found]
-    discard(out, *(str((folder / "metrics.json").relative_to(out)) for folder in folders), *protocol.replaced)
-    for one, folder in zip(found, folders, strict=True):
-        remove_leftovers(folder)
-        write_jsonl(folder / "dialogs.jsonl", one.done.dialogs)
-        write_text(folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
-        write_topics(folder, one.done.topics)
-        for name, content in one.task.files.items():
-            write_json(folder / name, content)
-    protocol.write_report(out, [(one.metrics, one.done.dialogs) for one in found], found[0].task.cards)
-    for one, folder in zip(found, folders, strict=True):
-        write_json(folder / "metrics.json", one.metrics.plain())
+    protocol = protocol_of([one.task for one in found])
+    found = [replace(one, folder=folder_of(one, found, out)) for one in found]
+    replaced = [str((one.folder / "metrics.json").relative_to(out)) for one in found]
+    with together(out, "metrics.json", *replaced, *OF_ONE, *protocol.replaced):
+        for one in found:
+            write_jsonl(one.folder / "dialogs.jsonl", one.done.dialogs)
+            write_text(one.folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
+            write_topics(one.folder, one.done.topics)
+            for name, content in one.task.files.items():
+                write_json(one.folder / name, content)
+        protocol.write_report(out, found)
+        for one in found:
+            write_json(one.folder / "metrics.json", one.metrics.plain())
     return [one.metrics for one in found]
 
 
-def print_results(evaluated: Sequence[TurnMetrics | RoundMetrics], out: Path) -> None:
+def folder_of(one: MeasuredTask, found: Sequence[MeasuredTask], out: Path) -> Path:
+    """Folder of the results of one of several tasks, or of a single one."""
+    return out / one.task.name if len(found) > 1 else out
+
+
+def print_results(evaluated: Sequence[Metrics], out: Path) -> None:
     """Print the measures and the folder of the results."""
+    protocol = plugins.find("protocols", evaluated[0].protocol)
     for metrics in evaluated:
-        PROTOCOLS[metrics.protocol].print(metrics)
-    PROTOCOLS[evaluated[0].protocol].print_all(evaluated)
+        protocol.print(metrics)
+    protocol.print_all(evaluated)
     pages = "the folders N-turns" if not (out / "report.html").exists() else out / "report.html"
     print(f"results in {out}; dialogs in {pages}")
-
-
-def _most_frequent(dialogs: Sequence[LoggedDialog]) -> MostSaid | UnsetType:
-    """Sentence that the user said most often; unset without words."""
-    said = Counter(turn.words for dialog in dialogs for turn in dialog.turns if turn.words)
-    return MostSaid(said.most_common(1)[0][0], max(said.values()) / said.total()) if said else UNSET
-
-
-def _costs(dialogs: Sequence[LoggedDialog], pictures: Sequence[Mapping[str, float]]) -> list[RoundCosts]:
-    """Costs of every round: words per dialog, and the costs of the `pictures`, one row per round if there are
-    any.
-    """
-    rows = []
-    for number, turns in enumerate(zip(*(dialog.turns for dialog in dialogs), strict=True)):
-        asked, said = (
-            sum(len(tokenize((message and message.text) or "")) for message in side) / len(turns)
-            for side in ([turn.offer for turn in turns], [turn.reply for turn in turns])
-        )
-        further = pictures[number] if pictures else {}
-        rows.append(RoundCosts(round=number, words=said, asked=asked, **further))
-    return rows
 
 
 @torch.no_grad()

@@ -10,13 +10,13 @@ from typing import Any
 
 from torch import Tensor
 
-from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import LoggedDialog, Measures, SessionMetrics, metrics_of
+from fashioniq.data.evaluations import Measures, SessionFacts, SessionMetrics, Success
+from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
+from fashioniq.evaluation.turns import with_speech, write_turn_reports
 from fashioniq.files import write_json, write_text
 from fashioniq.loop.task import Task
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import average, success, turn_table
-from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import csv_table, label, print_table, rounded
 
 MEASURES = ("P", "R@1", "R@5", "R@8", "R@10", "R@50", "MRR")
@@ -26,28 +26,30 @@ HEADER = ("turns", "after", "sessions", *MEASURES)
 Row = dict[str, Any]
 
 
-def session_metrics(task: Task, rank_NT: Tensor, gallery: int) -> SessionMetrics:
+def session_metrics(task: Task, done: DialogRun) -> SessionMetrics:
     """Measures after every turn of sessions with the same number of turns, and `clean`: those of the clean
     subset.
     """
-    table = _table(rank_NT, gallery)
-    facts = dict(task.facts)
-    rows = facts.pop("clean_rows")
-    clean = {"dialogs": len(rows), "turns": _table(rank_NT[rows], gallery) if rows else None}
-    about = {"protocol": task.protocol, "gallery": gallery, "dialogs": len(rank_NT)}
-    measured = {"turns": table, "average": average(table), "success": success(rank_NT), "clean": clean}
-    return metrics_of(about | facts | measured, SessionMetrics)
+    facts, table = with_speech(task, done), _table(done.rank_NT, done.gallery)
+    assert isinstance(facts, SessionFacts), "protocol_of checks it"
+    rows = facts.clean_rows
+    return SessionMetrics(
+        protocol=task.protocol,
+        gallery=done.gallery,
+        dialogs=len(done.rank_NT),
+        facts=facts,
+        turns=table,
+        average=average(table),
+        success=Success(**success(done.rank_NT)),
+        clean={"dialogs": len(rows), "turns": _table(done.rank_NT[rows], done.gallery) if rows else None},
+    )
 
 
-def write_session_report(
-    out: Path, evaluated: Sequence[tuple[SessionMetrics, list[LoggedDialog]]], cards: ItemCards
-) -> None:
+def _write_report(out: Path, evaluated: Sequence[MeasuredTask[SessionMetrics]]) -> None:
     """Write a page for each number of turns, and the table of all as sessions.json and table.csv."""
-    for metrics, records in evaluated:
-        folder = out / f"{len(metrics.turns)}-turns" if len(evaluated) > 1 else out
-        write_dialog_page(folder / "report.html", metrics, records, cards)
-    rows = session_rows([metrics for metrics, _ in evaluated])
-    write_json(out / SUMMARY, {"gallery": evaluated[0][0].gallery, "rows": rows})
+    write_turn_reports(out, evaluated)
+    rows = session_rows([one.metrics for one in evaluated])
+    write_json(out / SUMMARY, {"gallery": evaluated[0].done.gallery, "rows": rows})
     write_text(out / "table.csv", csv_table(HEADER, [[row[name] for name in HEADER] for row in rows]))
 
 
@@ -79,9 +81,9 @@ def print_sessions(evaluated: Sequence[SessionMetrics]) -> None:
     first = evaluated[0]
     sessions = sum(metrics.dialogs for metrics in evaluated)
     print(
-        f"{first.category}: {sessions} recorded sessions "
-        f"({100 * first.facts['coverage_of_sessions']:.1f} % of those in {first.facts['sessions']}), "
-        f"gallery {first.gallery}, {100 * (first.coverage or 0.0):.1f} % of it have features"
+        f"{first.facts.category}: {sessions} recorded sessions "
+        f"({100 * first.facts.coverage_of_sessions:.1f} % of those in {first.facts.sessions}), "
+        f"gallery {first.gallery}, {100 * (first.facts.coverage or 0.0):.1f} % of it have features"
     )
     rows = [
         [
@@ -111,3 +113,12 @@ def _row(turns: int | str, after: str, groups: Sequence[tuple[int, Measures]]) -
     count = sum(number for number, _ in groups)
     means = {name: sum(number * turn[name] for number, turn in groups) / count for name in MEASURES}
     return {"turns": turns, "after": after, "sessions": count, **means}
+
+
+PROTOCOL = Protocol(
+    SessionFacts,
+    session_metrics,
+    _write_report,
+    print_all=print_sessions,
+    replaced=("*-turns/metrics.json", SUMMARY, "report.html"),
+)

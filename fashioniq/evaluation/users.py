@@ -13,15 +13,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from fashioniq import plugins
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
-from fashioniq.config.evaluation import LAST_SHOWN, NAMED_USERS
+from fashioniq.config.evaluation import LAST_SHOWN, RECORDED, is_named
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
-from fashioniq.evaluation.run import Evaluated, MeasuredTask, measured, print_results, write_results
+from fashioniq.evaluation.protocols import MeasuredTask
+from fashioniq.evaluation.run import Evaluated, folder_of, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
-from fashioniq.files import UserError, check_writable, discard, read_json, typed, write_json
+from fashioniq.files import UserError, check_writable, read_json, together, typed, write_json
 from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
@@ -29,7 +31,6 @@ from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run, verify_run
 from fashioniq.runs.evaluation_inputs import users_of_training
-from fashioniq.systems import builder
 from fashioniq.users.by_name import users_of_catalog
 
 SUMMARY = "users.json"
@@ -58,9 +59,11 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     if len(users) < 2 and not options.linear:
         if not options.user and users == [first]:
             print(TRAINING_ONLY)
-        found = measured(builder(options.system)(replace(options, user=users)), options.batch_size)
-        discard(out, SUMMARY)
-        metrics = write_results(found, out)
+        found = measured(
+            plugins.find("systems", options.system).build(replace(options, user=users)), options.batch_size
+        )
+        with together(out, SUMMARY):
+            metrics = write_results(found, out)
         print_results(metrics, out)
         return metrics
     columns = _columns(users, trained)
@@ -69,17 +72,17 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in baselines.items() if people}
-    results: dict[str, list[MeasuredTask]] = {}
+    results: dict[str, list[MeasuredTask[TurnMetrics]]] = {}
     for name in folders:
         restart_clock()
         one = _with_user(options, people[0] if name in baselines else name)
         one = replace(one, run=Path(name)) if name in baselines else one
-        results[name] = measured(builder(options.system)(one), options.batch_size)
-    discard(out, SUMMARY, *FILES_OF_ONE)
-    done = {name: write_results(found, out / folders[name]) for name, found in results.items()}
+        results[name] = measured(plugins.find("systems", options.system).build(one), options.batch_size)
+    done = {name: [one.metrics for one in found] for name, found in results.items()}
     rows = [
         UserRow(
-            str(options.run), {column: _mean([done[user] for user in of]) for column, of in columns.items()}
+            str(options.run),
+            {column: _mean([done[user] for user in of]) for column, of in columns.items()},
         )
     ]
     rows += [UserRow(run, {"people": _mean([done[run]])}) for run in baselines if run in done]
@@ -96,12 +99,15 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
             for column, of in columns.items()
             if at_chance(rows[0].columns[column]["P"], sum(one.dialogs for user in of for one in done[user]))
         ],
-        repetitive=[user for user in users if any(repetitive(one) for one in _turn_metrics(done[user]))],
+        repetitive=[user for user in users if any(repetitive(one) for one in done[user])],
         rows=rows,
         folders=folders,
     )
-    write_json(out / SUMMARY, msgspec.to_builtins(table))
-    _write_page(table, out)
+    with together(out, SUMMARY, *FILES_OF_ONE):
+        for name, found in results.items():
+            write_results(found, out / folders[name])
+        write_json(out / SUMMARY, msgspec.to_builtins(table))
+        _write_page(table, results, out)
     _print(table)
     print(
         f"measures after every turn and dialogs of each user in {out / 'report.html'}; table in {out / SUMMARY}"
@@ -146,7 +152,7 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
     if twice := [user for user, times in Counter(users).items() if times > 1]:
         raise UserError(f"--user {twice[0]} is given twice; give each user once")
     for user in users:
-        if user not in NAMED_USERS:
+        if not is_named(user):
             about = read_run(Path(user), CaptionerRun)
             if options.verify:
                 verify_run(Path(user), about)
@@ -182,7 +188,7 @@ def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:
 
 def _columns(users: Sequence[str], trained: Sequence[str]) -> dict[str, list[str]]:
     """Users of each column that has any."""
-    captioners = [user for user in users if user not in NAMED_USERS]
+    captioners = [user for user in users if user not in (*TRUTHFUL, *PEOPLE)]
     columns = {
         "own": [user for user in captioners if _known(user, trained)],
         "unseen": [user for user in captioners if not _known(user, trained)],
@@ -194,45 +200,40 @@ def _columns(users: Sequence[str], trained: Sequence[str]) -> dict[str, list[str
 
 def _known(user: str, trained: Sequence[str]) -> bool:
     """Whether a retriever was trained with a user."""
-    if user in NAMED_USERS:
+    if is_named(user):
         return user in trained
     return Path(user).resolve() in {Path(name).resolve() for name in trained}
 
 
 def _folders(users: Sequence[str]) -> list[str]:
     """A folder name for each user; captioners have those of their runs."""
-    taken = Counter(NAMED_USERS)
+    taken = Counter((*TRUTHFUL, *RECORDED))
     names = []
     for user in users:
-        name = user if user in NAMED_USERS else Path(user).resolve().name
-        if user not in NAMED_USERS:
+        name = plugins.file_name(user) if is_named(user) else Path(user).resolve().name
+        if user not in (*TRUTHFUL, *RECORDED):
             taken[name] += 1
         names.append(name if taken[name] == 1 else f"{name}-{taken[name]}")
     return names
 
 
-def _mean(done: Sequence[Evaluated]) -> dict[str, float]:
+def _mean(done: Sequence[Sequence[TurnMetrics]]) -> dict[str, float]:
     """P and R@10 after the last turn, on average over the users of a column."""
     last = [_last(evaluated) for evaluated in done]
     return {name: fmean(measures[name] for measures in last) for name in MEASURES}
 
 
-def _shares(done: Mapping[str, Evaluated], users: Sequence[str]) -> list[float]:
+def _shares(done: Mapping[str, Sequence[TurnMetrics]], users: Sequence[str]) -> list[float]:
     """Shares of what these users state that hold by the labels, as far as they are known."""
-    every = [metrics for user in users for metrics in _turn_metrics(done[user])]
-    return [metrics.true_by_labels for metrics in every if metrics.true_by_labels is not UNSET]
+    every = [metrics for user in users for metrics in done[user]]
+    return [share for metrics in every if (share := metrics.facts.true_by_labels) is not UNSET]
 
 
-def _turn_metrics(evaluated: Evaluated) -> list[TurnMetrics]:
-    return [metrics for metrics in evaluated if isinstance(metrics, TurnMetrics)]
-
-
-def _last(evaluated: Evaluated) -> Any:
+def _last(evaluated: Sequence[TurnMetrics]) -> Any:
     sessions = [metrics for metrics in evaluated if isinstance(metrics, SessionMetrics)]
     if sessions:
         return next(row for row in session_rows(sessions) if row["turns"] == "all")
     (metrics,) = evaluated
-    assert isinstance(metrics, TurnMetrics), "fashion_iq's tasks are of this protocol"
     return metrics.turns[-1]
 
 
@@ -280,11 +281,11 @@ def _print(table: UserTable) -> None:
         print(warning)
 
 
-def _write_page(table: UserTable, out: Path) -> None:
+def _write_page(table: UserTable, results: Mapping[str, Sequence[MeasuredTask]], out: Path) -> None:
     """Page with the table, and links to the pages of each user."""
     header, rows = _cells(table)
     pages = {
-        name: [str(path.relative_to(out)) for path in sorted((out / folder).rglob("report.html"))]
+        name: [str(folder_of(one, results[name], Path(folder)) / "report.html") for one in results[name]]
         for name, folder in table.folders.items()
     }
     title = f"Users: {table.category}, {table.split} split"

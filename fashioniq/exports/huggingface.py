@@ -64,11 +64,11 @@ def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard
         eval_results=[
             EvalResult(
                 task_type="image-retrieval",
-                task_name=f"dialogs with the user {metrics.user}",
+                task_name=f"dialogs with the user {metrics.facts.user}",
                 dataset_type=about.category,
-                dataset_name=f"{about.category}, captions: {metrics.captions}",
-                dataset_config=str(metrics.user),  # results of different users are different results
-                dataset_split=str(metrics.split),
+                dataset_name=f"{about.category}, captions: {metrics.facts.captions}",
+                dataset_config=str(metrics.facts.user),  # results of different users are different results
+                dataset_split=str(metrics.facts.split),
                 metric_type=measure,
                 metric_name=f"{measure} after turn {metrics.turns[-1]['turn']}",
                 metric_value=round(metrics.turns[-1][measure], 4),

@@ -10,20 +10,22 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.askers.by_name import topics
-from fashioniq.categories import FILE_NAMES, singular
+from fashioniq.categories import singular
 from fashioniq.config import DescribedProducts, Generation
 from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.descriptions import Describer, Words
+from fashioniq.data.evaluations import RoundFacts
+from fashioniq.data.parts import PartInputs, named_part
 from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.generators.by_name import generator_by_name
+from fashioniq.generators.by_name import trained_generator
 from fashioniq.generators.cache import Cached
-from fashioniq.generators.drawn import Drawn
 from fashioniq.generators.photographs import Photographs
 from fashioniq.generators.pictures import Generator
 from fashioniq.loop.gallery import Gallery
@@ -34,7 +36,6 @@ from fashioniq.models.text import TextEncoder
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.runs.search_space import SearchSpace, search_space
 
-DRAWN, PHOTOGRAPHS = "drawn:", "photographs:"
 WEIGHTS = {  # of the text after each round; of DAR's paper, and of its released code
     "paper": [0.7, 0.7, 0.5],
     "code": [0.8, 0.8, 0.5],
@@ -57,38 +58,32 @@ def generator_of(
     """
     if options.generator is None:
         raise UserError("no generator of pictures given; give --generator")
-    made = generator_without_cache(options.generator, data, category, device)
-    quick = made.identity["backend"] in ("folder", "drawn", "photographs")
+    own = getattr(options, "generator_options", None)
+    made = generator_without_cache(options.generator, data, category, device, own)
+    quick = made.identity.get("backend") in ("folder", "drawn", "photographs")
     return made if quick and not keep else Cached(made, options.cache)
 
 
-def generator_without_cache(name: str, data: Path, category: str | None, device: str) -> Generator:
+def generator_without_cache(
+    name: str, data: Path, category: str | None, device: str, options: Any = None
+) -> Generator:
     """A generator by its name in --generator. Raises UserError if it cannot be loaded."""
-    if name.startswith(PHOTOGRAPHS):
-        return _photographs(name, data, category)
-    if name.startswith(DRAWN):
-        return _drawn(name, category)
-    return generator_by_name(name, pick_device(device))
+    if not plugins.is_part("generators", name):
+        return trained_generator(name, pick_device(device))
+    made: Generator = named_part(
+        "generators", name, data=data, category=category, device=device, options=options
+    )
+    return made
 
 
-def _drawn(name: str, category: str | None) -> Drawn:
-    try:
-        quality = float(name.removeprefix(DRAWN))
-    except ValueError:
-        quality = -1.0
-    if not 0 <= quality <= 1:
-        raise UserError(f"expected drawn:SHARE with a share from 0 to 1, found {name}; correct --generator")
-    if category not in FILE_NAMES:
-        raise UserError(f"--generator {name} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}")
-    return Drawn(category, quality)
-
-
-def _photographs(name: str, data: Path, category: str | None) -> Photographs:
-    if category is None or (split := name.removeprefix(PHOTOGRAPHS)) not in SPLITS:
+def photographs(inputs: PartInputs) -> Photographs:
+    """The generator photographs:SPLIT, of the pictures of a catalog."""
+    if inputs.category is None or (split := inputs.argument) not in SPLITS:
         raise UserError(
-            f"expected --category and photographs: with {', '.join(SPLITS)}, found {name}; correct --generator"
+            f"expected --category and photographs: with {', '.join(SPLITS)}, found photographs:{inputs.argument}; "
+            "correct --generator"
         )
-    catalog = Catalog(data, category)
+    catalog = Catalog(inputs.data or Path(), inputs.category)
     images = {name: catalog.images[name] for name in catalog.ids(split) if name in catalog.images}
     return Photographs(describer_of(catalog).read, catalog.labels, images, f"{catalog.fingerprint()} {split}")
 
@@ -217,12 +212,16 @@ class World:
                     found[row].append(words[best])
         return [tuple(words) for words in found]
 
-    def facts(self, **further: object) -> dict[str, object]:
+    def facts(self, **further: Any) -> RoundFacts:
         """Facts of metrics.json."""
         options = self.options
         coverage = len(self.space.ids) / len(self.catalog.ids(options.split))
-        about = {"split": options.split, "category": self.catalog.category, "coverage": coverage}
-        return {**about, **self.space.facts, "seed": options.seed, **further}
+        about: dict[str, Any] = {
+            "split": options.split,
+            "category": self.catalog.category,
+            "coverage": coverage,
+        }
+        return RoundFacts(**about, **self.space.facts, seed=options.seed, **further)
 
     @cached_property
     def cards(self) -> ItemCards:

@@ -9,7 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fashioniq.categories import FILE_NAMES
 from fashioniq.data.attributes import find_attributes
+from fashioniq.data.parts import PartInputs
+from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated, PictureRequest
 from fashioniq.sample import garment_of, label_words
 from fashioniq.sample.drawing import draw_garment
@@ -39,3 +42,19 @@ class Drawn:
         picture = draw_garment(garment, self.size, rng)
         seconds = time.perf_counter() - began
         return Generated(picture, "ok", request.seed, " ".join(words), seconds=seconds)
+
+
+def of_share(inputs: PartInputs) -> Drawn:
+    """The generator drawn:SHARE, for a category of the drawn sample."""
+    try:
+        quality = float(inputs.argument)
+    except ValueError:
+        quality = -1.0
+    given = f"drawn:{inputs.argument}"
+    if not 0 <= quality <= 1:
+        raise UserError(f"expected drawn:SHARE with a share from 0 to 1, found {given}; correct --generator")
+    if inputs.category not in FILE_NAMES:
+        raise UserError(
+            f"--generator {given} needs a --category of the drawn sample: {', '.join(FILE_NAMES)}"
+        )
+    return Drawn(inputs.category, quality)

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from fashioniq.data.images import UnreadableImage, decode_image
+from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, one_line
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
@@ -160,3 +161,10 @@ async def _download(web: Client, address: str, retries: int) -> bytes:
         return b"".join(parts)
 
     return await retried(attempt, retries)
+
+
+def of_model(inputs: PartInputs) -> PictureEndpoint:
+    """The generator endpoint:MODEL."""
+    if not inputs.argument:
+        raise UserError("expected endpoint:MODEL, found no model; add its name to --generator")
+    return PictureEndpoint(inputs.argument)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.data.images import UnreadableImage, load_image
-from fashioniq.files import UserError, why
+from fashioniq.data.parts import PartInputs
+from fashioniq.files import UserError, refuse_special, why
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 
 GENIR = "generated_images"
@@ -90,3 +91,11 @@ def _find(folder: Path) -> tuple[dict[str, Path], str]:
     text = "".join(f"{name} {size}\n" for name, size in sorted(sizes.items()))
     paths = {match[1]: folder / name for name in sorted(sizes) if (match := _NAME.fullmatch(name))}
     return paths, hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def of_path(inputs: PartInputs) -> Folder:
+    """The generator folder:PATH."""
+    if not inputs.argument:
+        raise UserError("expected folder:PATH, found no path; add it to --generator")
+    refuse_special(Path(inputs.argument))
+    return Folder(Path(inputs.argument))

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.evaluations import Facts
 from fashioniq.data.statements import Labels
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 from fashioniq.provenance import Provenance
-
-Protocol = Literal[
-    "Fashion IQ dialogs", "recorded sessions", "ChatIR"
-]  # how results are measured, written and reported
 
 
 class Batch(NamedTuple):
@@ -30,7 +27,8 @@ class Batch(NamedTuple):
 class Task:
     """`count` dialogs of `turns` turns; `batch(rows)` returns those with the given numbers, 0 ≤ row < count.
 
-    `facts` are written to metrics.json. `data` maps each file or category to its fingerprint, for the
+    `protocol` says how results are measured, written and reported, and which `facts` the system states, which are
+    written to metrics.json. `data` maps each file or category to its fingerprint, for the
     provenance; `retriever` is the provenance of the evaluated model. By the `labels` of products it is
     counted how much of what users state is true. `files` are further results by file
     name, `costs` the costs of pictures, a row of `RoundCosts` for each round. Set `repeated` if a product can be the
@@ -38,11 +36,11 @@ class Task:
     """
 
     name: str
-    protocol: Protocol
+    protocol: str
     count: int
     turns: int
     batch: Callable[[Sequence[int]], Batch]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Labels] = field(default_factory=dict)
     retriever: Provenance | None = None

@@ -5,12 +5,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.data.words import tokenize
 from fashioniq.metrics.measures import best_log_rank_integral, measure
 from fashioniq.metrics.ranking import RECALLS
 
 HITS = "Hits@10"
-MEASURES = (HITS, *(f"R@{n}" for n in RECALLS), "P", "ATR", "BRI")
+_MEASURES = (HITS, *(f"R@{n}" for n in RECALLS), "P", "ATR", "BRI")
+
+
+def round_measures() -> list[str]:
+    """Names of the measures of a round: those of the field, and those of installed packages."""
+    return [*_MEASURES, *plugins.names("measures")]
 
 
 def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
@@ -19,10 +25,13 @@ def round_table(rank_QR: Tensor, gallery: int) -> list[dict[str, float | None]]:
     Hits@10 is cumulative (ChatIR, Levy et al. 2023): a hit counts for all later rounds. R@N counts hits of
     the round only. ATR, the average target rank, is 1-based and not cumulative.
     """
-    means: dict[str, list] = {name: measure(name).by_turn(rank_QR, gallery) for name in MEASURES[:-1]}
+    named = round_measures()
+    means: dict[str, list] = {
+        name: measure(name).by_turn(rank_QR, gallery) for name in named if name != "BRI"
+    }
     means["BRI"] = [None, *best_log_rank_integral(rank_QR)[:, 1:].mean(0).tolist()]
     return [
-        {"round": number, **{name: means[name][number] for name in MEASURES}}
+        {"round": number, **{name: means[name][number] for name in named}}
         for number in range(rank_QR.shape[1])
     ]
 
@@ -44,7 +53,7 @@ def early_stop(rank_QR: Tensor, top_QRK: Tensor, gallery: int) -> tuple[float, d
     number_R = torch.arange(rank_QR.shape[1])
     final_QR = rank_QR.gather(1, torch.minimum(number_R, round_Q[:, None]))
     measures = round_table(final_QR, gallery)[-1]
-    return float(round_Q.double().mean()), {name: measures[name] for name in MEASURES}
+    return float(round_Q.double().mean()), {name: measures[name] for name in round_measures()}
 
 
 def repetition(questions: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from fashioniq import plugins
+
 if TYPE_CHECKING:
     from torch import Tensor  # slow to import, and pages only need labels and decimals
 
@@ -103,6 +105,9 @@ def measure(name: str) -> Measure:
     kind, _, digits = name.partition("@")
     if name in MEASURES:
         return MEASURES[name]
+    if plugins.is_part("measures", name):
+        found: Measure = plugins.find("measures", name)
+        return found
     if kind not in ("R", "Hits") or not digits.isdecimal() or not int(digits):
         raise ValueError(f"unknown measure {name!r}; expected P, MRR, R@N or Hits@N, such as R@10")
     n = int(digits)

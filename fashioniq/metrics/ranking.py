@@ -1,10 +1,12 @@
 """Tables of measures by turn. Ranks are 0-based: 0 is the best."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
 
 RECALLS = (1, 5, 10, 50)
@@ -59,7 +61,9 @@ def per_dialog(name: str, rank_BT: Tensor, gallery: int) -> Tensor:
 
 def turn_table(rank_BT: Tensor, gallery: int) -> list[dict[str, float]]:
     """Return the measures of every turn, counted from 1. R@N is per turn, Hits@N cumulative."""
-    columns = {name: measure(name).by_turn(rank_BT, gallery) for name in TURN_MEASURES}
+    columns = {
+        name: measure(name).by_turn(rank_BT, gallery) for name in (*TURN_MEASURES, *plugins.names("measures"))
+    }
     return [
         {"turn": turn + 1, **{name: values[turn] for name, values in columns.items()}}
         for turn in range(rank_BT.shape[1])
@@ -71,7 +75,7 @@ def average(table: list[dict[str, float]]) -> dict[str, float]:
     return {name: sum(turn[name] for turn in table) / len(table) for name in table[0] if name != "turn"}
 
 
-def success(rank_BT: Tensor) -> dict[str, float | None]:
+def success(rank_BT: Tensor) -> dict[str, Any]:
     """Percentage of dialogs whose target has rank 0 at any turn, and the mean number of turns until then.
 
     `mean_turns` covers successful dialogs only, and is None without any.

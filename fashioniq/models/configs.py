@@ -25,14 +25,15 @@ class ModelConfig:
     Sizes that follow from the data (vocabulary, features, …) are arguments of the model.
     """
 
-    KEYS: ClassVar[dict[str, tuple[str, ...]]]  # kind → keys of `sizes` in model.json, in their order
+    # kind → keys of `sizes` in model.json, in their order; all for a kind that is not there
+    KEYS: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     kind: ClassVar[str]
 
     def sizes(self, **of_data: int) -> dict[str, Any]:
         """Return `sizes` for model.json: options and sizes of the data for this kind of model."""
         known = {_ON_DISK.get(name, name): value for name, value in asdict(self).items()} | of_data
-        return {key: known[key] for key in self.KEYS[self.kind]}
+        return {key: known[key] for key in self.KEYS.get(self.kind, [one for one in known if one != "kind"])}
 
     @classmethod
     def of_sizes(cls, kind: str, sizes: Mapping[str, Any]) -> tuple[Self, dict[str, int]]:
@@ -106,11 +107,12 @@ class RetrieverConfig(ModelConfig):
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
 
-    kind: Literal["linear", "transformer", "rnn"] = option(  # type: ignore[misc]
+    kind: str = option(  # type: ignore[misc]
         "linear",
         "architecture: linear (starts from ridge regression on captions; uses only the width, at most that "
-        "of the features), transformer (paper), or rnn (Guo et al. 2018; ignores heads, hidden, layers and "
-        "attention)",
+        "of the features), transformer (paper), rnn (Guo et al. 2018; ignores heads, hidden, layers and "
+        "attention), or a retriever of your own, with its own sizes",
+        part="retrievers",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
     heads: int = option(8, "attention heads; they must divide the width", least=1)
@@ -124,6 +126,10 @@ class RetrieverConfig(ModelConfig):
     )
 
     def validate(self) -> None:
+        if self.kind not in self.KEYS:
+            raise UserError(
+                f"expected {', '.join(self.KEYS)} or a retriever of your own, found {self.kind}; correct --model.kind"
+            )
         if self.kind == "transformer":
             check_heads(self.width, self.heads)
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
-from fashioniq.metrics.chat import HITS, MEASURES
+from fashioniq.metrics.chat import HITS, round_measures
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
 from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.page import run_facts
 from fashioniq.report.plots import Bars, Plot, rank_histograms, rounds_plot
 from fashioniq.report.products import ItemCards, ProductTable
-from fashioniq.report.tables import rounded
+from fashioniq.report.tables import label, rounded
 from fashioniq.report.templates import write_page
 
 COSTS_TITLE = (
@@ -43,7 +43,7 @@ def write_chat_page(
         files=[_file(name, metrics) for name, metrics in zip(names, all_metrics, strict=True)],
         several=several,
         hits=HITS,
-        columns=["round", *MEASURES],
+        columns=["round", *map(label, round_measures())],
         costs_title=COSTS_TITLE,
         overview=_overview(dict(zip(names, all_metrics, strict=True))) if several else None,
         plot=plot,
@@ -61,11 +61,13 @@ def _letter(number: int) -> str:
 
 def _file(name: str, metrics: RoundMetrics) -> dict[str, Any]:
     """Values of one dialog file for the template."""
-    rows = [[str(row["round"]), *(rounded(key, row[key]) for key in MEASURES)] for row in metrics.rounds]
+    rows = [
+        [str(row["round"]), *(rounded(key, row[key]) for key in round_measures())] for row in metrics.rounds
+    ]
     return {
         "name": name,
         "metrics": metrics,
-        "cut": metrics.cut or [0],
+        "cut": metrics.facts.cut or [0],
         "rows": rows,
         "costs": metrics.cost_table(),
     }

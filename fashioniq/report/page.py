@@ -28,14 +28,14 @@ def write_dialog_page(
     most 120. Products without a readable picture are shown as a card with their title. Raises UserError
     if the page cannot be written.
     """
-    products = ProductTable(cards)
+    products, facts = ProductTable(cards), metrics.facts
     groups, filters = _dialog_groups(
         dialogs, metrics.gallery, products, min(dialogs_shown, MAX_DIALOGS), seed
     )
     write_page(
         path,
         "dialogs.html",
-        title=f"{metrics.protocol}: {metrics.category or 'all categories'}, {metrics.split or 'all splits'}",
+        title=f"{metrics.protocol}: {facts.category or 'all categories'}, {facts.split or 'all splits'}",
         metrics=metrics,
         number=len(dialogs),
         turns=metrics.turns,

@@ -1,6 +1,6 @@
 """Loading of trained models from their run folders, and choice of the device."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -9,31 +9,24 @@ import torch
 from msgspec import UNSET
 from torch import nn
 
-from fashioniq import encoders
+from fashioniq import encoders, plugins
 from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.attributes import AttributePredictor
-from fashioniq.models.captioner import Captioner
 from fashioniq.models.chat_tokens import ChatTokens, Pieces, Words
 from fashioniq.models.chatsearcher import CausalLanguageModel, ChatSearcher, SmallDecoder, load_language_model
-from fashioniq.models.composer import Composer
 from fashioniq.models.configs import (
     DRAWN,
-    CaptionerConfig,
     ChatSearcherConfig,
-    ComposerConfig,
     DialogEncoderConfig,
-    ModelConfig,
-    RetrieverConfig,
 )
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, Pretrained, TextHalf, TextTower
 from fashioniq.models.linear import LinearRetriever
-from fashioniq.models.retriever import BaseRetriever, DialogRetriever
-from fashioniq.models.rnn import RNNCaptioner, RNNRetriever
+from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import (
     CaptionerRun,
     ChatSearcherRun,
@@ -52,28 +45,17 @@ M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
 RELIABLE = 0.8  # share of the statements in captions that must hold by the labels, or the labels are ignored
-Architecture = tuple[
-    type[ModelConfig], Callable[..., M]
-]  # the model is called with its config and the sizes of the data
-
-CAPTIONERS: dict[str, Architecture[BaseCaptioner]] = {
-    "transformer": (CaptionerConfig, Captioner),
-    "rnn": (CaptionerConfig, RNNCaptioner),
-}
-RETRIEVERS: dict[str, Architecture[BaseRetriever]] = {
-    "transformer": (RetrieverConfig, DialogRetriever),
-    "rnn": (RetrieverConfig, RNNRetriever),
-    "composer": (ComposerConfig, Composer),
-    "linear": (RetrieverConfig, LinearRetriever),
-}
 
 
-def create(architectures: Mapping[str, Architecture[M]], kind: str, sizes: Mapping[str, Any]) -> M:
-    """Create a model from its kind and the `sizes` of model.json. Raises many exceptions if they are damaged."""
+def create(parts: str, name: str, sizes: Mapping[str, Any]) -> Any:
+    """Create a model of `parts`, retrievers or captioners, from its name and the `sizes` of model.json.
+
+    Raises many exceptions if they are damaged.
+    """
     _check_sizes(sizes)
-    config_class, model_class = architectures[kind]
-    config, of_data = config_class.of_sizes(kind, sizes)
-    return model_class(config, **of_data)
+    config_class: Any = plugins.options_of(parts, name)
+    config, of_data = config_class.of_sizes(name, sizes)
+    return plugins.find(parts, name)(config, **of_data)
 
 
 def _check_sizes(sizes: Mapping[str, Any]) -> None:
@@ -96,7 +78,7 @@ def load_captioner(
     run: Path, category: str, store: FeatureStore
 ) -> tuple[BaseCaptioner, Vocabulary, CaptionerRun]:
     """A trained captioner, its vocabulary and its description, checked against the category and the features."""
-    return _load(run, CaptionerRun, CAPTIONERS, category, store)
+    return _load(run, CaptionerRun, "captioners", category, store)
 
 
 def load_simulator(
@@ -150,26 +132,26 @@ def load_retriever(
 
     With a store, it is checked against the category and the features.
     """
-    return _load(run, RetrieverRun, RETRIEVERS, category, store)
+    return _load(run, RetrieverRun, "retrievers", category, store)
 
 
 def _load(
     run: Path,
     kind: type[R],
-    architectures: Mapping[str, Architecture[M]],
+    parts: str,
     category: str,
     store: FeatureStore | None,
-) -> tuple[M, Vocabulary, R]:
+) -> tuple[Any, Vocabulary, R]:
     about = read_run(run, kind)
     if store is not None:
         check_fits(run, about, category, store)
-    if about.model not in architectures:
-        expected = ", ".join(architectures)
+    if about.model not in plugins.BUILT_IN[parts] and not plugins.is_from_outside(parts, about.model):
+        expected = ", ".join(plugins.names(parts))
         raise UserError(
             f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
         )
     with _sizes_of(run, kind.KIND):
-        model = create(architectures, about.model, about.sizes)
+        model = create(parts, about.model, about.sizes)
     load_weights(run, model)
     return model.eval(), Vocabulary(about.words[len(SPECIAL) :]), about
 

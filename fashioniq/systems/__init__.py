@@ -1,47 +1,24 @@
 """Dialog systems, one kind per file.
 
-The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its
-evaluation. A module outside this package also has a dataclass `Options`; the options of the package's own
-systems are in `fashioniq.config.SYSTEMS`. A module for trained runs also has `load`, which returns the
-System of a run.
+The module of a system has a function `build(options) -> list[Task]`, which returns the dialogs of its evaluation, and
+a dataclass `Options`; those of the package's own systems are in `fashioniq.config`. A system with runs also has
+`load(run, chosen)`, which returns the System of a run; its name is the `kind` in model.json.
 """
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from fashioniq import plugins
 from fashioniq.categories import file_name
-from fashioniq.config import SYSTEMS
-from fashioniq.files import UserError, read_json, why
+from fashioniq.files import UserError, read_json
 from fashioniq.loop.rollout import System
-from fashioniq.loop.task import Task
 from fashioniq.runs import kind_of
 from fashioniq.runs.galleries import with_search
 from fashioniq.runs.training_data import Selection, version_of
-from fashioniq.systems import chatir, chatsearcher, fashion_iq, zero_shot
+from fashioniq.systems import zero_shot
 
-FACTORIES = {  # keys: the kind in model.json
-    "retriever": fashion_iq.load,
-    "dialog encoder": chatir.load,
-    "chatsearcher": chatsearcher.load,
-    "zero-shot search": zero_shot.load,
-}
-
-
-def builder(name: str) -> Callable[[Any], list[Task]]:
-    """Function `build` of a system: fashion-iq, chatir, or the name of another Python module.
-
-    Raises UserError if the module cannot be imported or has no `build`.
-    """
-    module = f"fashioniq.systems.{name.replace('-', '_')}" if name in SYSTEMS else name
-    try:
-        return importlib.import_module(module).build
-    except (ImportError, AttributeError) as error:
-        raise UserError(
-            f"expected a Python module with a function build in --system, found {name}: {why(error)}; correct "
-            "the name"
-        ) from error
+Factory = Callable[[Path, Selection], System]
 
 
 def load(
@@ -88,11 +65,7 @@ def load(
         run, data, features = zero_shot.prepare(encoder, folder, category, own, device), None, None
     run = Path(run or "")
     kind = kind_of(run)
-    if kind not in FACTORIES:
-        raise UserError(
-            f"expected a {' or a '.join(FACTORIES)}, found a {kind} in {run}; give a run of "
-            "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
-        )
+    factory = _factory(run, kind)
     if generator is not None and kind != "dialog encoder":
         raise UserError(
             f"a generator needs a run of train-dialog-encoder, found a {kind} in {run}; give another run"
@@ -109,7 +82,7 @@ def load(
         words=words,
     )
     if generator is None:
-        system = FACTORIES[kind](run, chosen)
+        system = factory(run, chosen)
     else:
         from fashioniq.systems import genir  # imports what generates pictures
 
@@ -118,3 +91,17 @@ def load(
         return system
     name = version_of(run, category or str(read_json(run / "model.json", "the model", dict).get("category")))
     return with_search(system, stored, name, index, gallery)
+
+
+def _factory(run: Path, kind: str) -> Factory:
+    """Function that loads the runs of a kind. Raises UserError if there is none."""
+    if kind in plugins.BUILT_IN["runs"]:
+        return cast(Factory, plugins.find("runs", kind).load)
+    if plugins.is_from_outside("systems", kind):
+        if found := getattr(plugins.find("systems", kind), "load", None):
+            return cast(Factory, found)
+        raise UserError(f"the system {kind} of {run} cannot be loaded; give it a function load(run, chosen)")
+    raise UserError(
+        f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found a {kind} in {run}; give a run of "
+        "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
+    )

@@ -25,6 +25,7 @@ from fashioniq.data.dialogues import (
     recorded_rounds,
     split_round,
 )
+from fashioniq.data.evaluations import Questions, RoundFacts
 from fashioniq.data.topics import topics_of
 from fashioniq.encoders.protocol import unit
 from fashioniq.features.cards import cards_of
@@ -144,7 +145,10 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
             retriever_of, further, costs = wrap(retriever_of, source, gallery)
             about = about | further
         checksums = {path.name: checksum(path) for path in (paths[number], options.search_space)}
-        covered = {"search_space": str(options.search_space), "coverage": len(source.ids) / len(space)}
+        covered: dict[str, Any] = {
+            "search_space": str(options.search_space),
+            "coverage": len(source.ids) / len(space),
+        }
         tasks.append(
             Task(
                 name=name,
@@ -152,7 +156,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
                 count=len(dialogues),
                 turns=len(dialogues[0].rounds),
                 batch=_batches(dialogues, retriever_of, gallery, cards, name),
-                facts={**covered, **source.facts, **about, "questions": _questions(dialogues)},
+                facts=RoundFacts(**covered, **source.facts, **about, questions=_questions(dialogues)),
                 data=checksums,
                 cards=cards,
                 advice=f"the weights of {options.encoder} are damaged",
@@ -241,7 +245,7 @@ def _batches(
     return batch
 
 
-def _questions(dialogues: Sequence[Dialogue]) -> dict[str, Any] | None:
+def _questions(dialogues: Sequence[Dialogue]) -> Questions | None:
     """Repetition of questions and number of rounds without a question mark; None if each round is a complete
     query.
     """
@@ -249,4 +253,4 @@ def _questions(dialogues: Sequence[Dialogue]) -> dict[str, Any] | None:
         return None
     asked = [[question for question, _ in map(split_round, one.rounds[1:]) if question] for one in dialogues]
     count = sum(len(dialogue.rounds) - 1 for dialogue in dialogues)
-    return {**repetition(asked), "without_mark": count - sum(map(len, asked))}
+    return Questions(**repetition(asked), without_mark=count - sum(map(len, asked)))

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.evaluations import TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
@@ -31,7 +33,7 @@ from fashioniq.runs.trained import load_retriever, load_simulator
 from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of
 from fashioniq.runs.wording import with_words_of
 from fashioniq.systems.recorded_sessions import check_sessions, session_tasks
-from fashioniq.users.by_name import describing_user
+from fashioniq.users.by_name import named_user
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.recorded import RecordedReplies
 
@@ -122,7 +124,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             count=len(plan.target_N),
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
-            facts=facts_of(options, parts, plan.facts, index) | further,
+            facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
             data={canonical(options.category): parts.catalog.fingerprint()},
             labels=parts.catalog.statement_labels,
             retriever=parts.about.provenance or None,
@@ -151,11 +153,19 @@ def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
         raise UserError(
             f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
         )
-    items, max_words = parts.items, parts.retriever.max_words
-    if options.only_user in ("differences", "grammar"):
-        user: User
-        user, of_user = describing_user(
-            options.only_user, parts.catalog, items.ids, parts.vocabulary, max_words, options.seed
+    items, named = parts.items, options.only_user
+    if named is not None and plugins.is_part("users", named):
+        max_words = parts.retriever.max_words
+        user, of_user = named_user(
+            named,
+            vocabulary=parts.vocabulary,
+            max_words=max_words,
+            catalog=parts.catalog,
+            ids=items.ids,
+            items=items,
+            seed=options.seed,
+            options=getattr(options, "user_options", None),
+            device=str(parts.device),
         )
     else:
         user, of_user, max_words = _captioner(options, parts)

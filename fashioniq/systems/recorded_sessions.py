@@ -10,6 +10,7 @@ from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.evaluations import SessionFacts
 from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
@@ -86,7 +87,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
                 count=len(sessions),
                 turns=turns,
                 batch=_Batches(system, parts, sessions, options).batch,
-                facts=facts,
+                facts=SessionFacts(**facts),
                 data={canonical(options.category): parts.catalog.fingerprint()},
                 labels=parts.catalog.labels,
                 retriever=parts.about.provenance or None,

@@ -18,7 +18,7 @@ from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.configs import SMALL
 from fashioniq.runs import described
-from fashioniq.runs.trained import CAPTIONERS, JUDGE, LISTENER, create
+from fashioniq.runs.trained import JUDGE, LISTENER, create
 from fashioniq.runs.weights import save_model
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
@@ -54,7 +54,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
-    model = create(CAPTIONERS, settings.model.kind, sizes)
+    model = create("captioners", settings.model.kind, sizes)
     data = describe_data(catalog, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)

@@ -22,10 +22,11 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
+from fashioniq.models.configs import ModelConfig, RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.runs.trained import RETRIEVERS, create, load_retriever
+from fashioniq.runs.trained import create, load_retriever
 from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
@@ -153,8 +154,10 @@ def new_retriever(
             f"without: {', '.join(missing[:8]) or 'none'}"
         )
     pl.seed_everything(settings.seed, verbose=False)
-    config = replace(settings.model, width=min(settings.model.width, store.size))
-    sizes = (config if settings.model.kind == "linear" else settings.model).sizes(
+    config: ModelConfig = settings.model
+    if isinstance(config, RetrieverConfig) and config.kind == "linear":
+        config = replace(config, width=min(config.width, store.size))
+    sizes = config.sizes(
         vocabulary=len(vocabulary),
         features=store.size,
         attributes=len(store.attribute_words) if settings.attrs else 0,
@@ -163,7 +166,7 @@ def new_retriever(
         word_vector_size=0 if vectors_VD is None else vectors_VD.shape[1],
         bigrams=bigrams,
     )
-    model = create(RETRIEVERS, settings.model.kind, sizes)
+    model: BaseRetriever = create("retrievers", settings.model.kind, sizes)
     if vectors_VD is not None:
         model.set_word_vectors(vectors_VD)
     if settings.init_from:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from fashioniq import plugins
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
@@ -18,12 +21,14 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.loop.messages import Message
 from fashioniq.models.configs import DRAWN_IN_TRAINING
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_simulator
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
 from fashioniq.training.retriever import DialogSimulation, RecordedDialogs, RecordedTurns
+from fashioniq.users.by_name import named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
@@ -76,7 +81,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             usual=DRAWN_IN_TRAINING,
         )[0]
         for name in names
-        if name not in ("differences", "recorded")
+        if name != "recorded" and not plugins.is_part("users", name)
     }
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     speakers = {
@@ -88,6 +93,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
     linear = settings.model.kind == "linear"
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
+    given = {
+        "catalog": catalog,
+        "options": getattr(settings, "users_options", None),
+    }
+    for name in names:
+        if name != "differences" and plugins.is_part("users", name):
+            described += _rehearsed(name, items["train"], **given)
     examples = examples_of(pairs["train"]) if pairs else described
     if linear and not examples and not settings.init_from:
         raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
@@ -121,6 +133,23 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
                 items,
                 max_words=max_words,
                 name=name,
+                **common,
+            )
+        if plugins.is_part("users", name):
+            return DialogSimulation(
+                lambda split, some, seed: named_user(
+                    name,
+                    vocabulary=vocabulary,
+                    max_words=max_words,
+                    ids=some.ids,
+                    items=some,
+                    seed=seed,
+                    **given,
+                )[0],
+                vocabulary,
+                items,
+                max_words=max_words,
+                name=plugins.file_name(name),
                 **common,
             )
         return captioner_dialogs(
@@ -180,9 +209,11 @@ def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
             "make them with `fashioniq extract-attributes`, or leave differences out"
         )
     for name in names:
-        if name not in ("captioner", "differences", "recorded") and not Path(name).is_dir():
+        known = name in ("captioner", "recorded") or plugins.is_part("users", name)
+        if not known and not Path(name).is_dir():
             raise UserError(
-                f"expected captioner, differences, recorded or a run of train-captioner in --users, found {name}"
+                f"expected captioner, differences, recorded, a run of train-captioner or a user of your own in "
+                f"--users, found {name}"
             )
     if "captioner" in names and not settings.captioner and not run.exists():
         command = f"fashioniq train-captioner --data {settings.data} --category {settings.category}"
@@ -219,6 +250,18 @@ def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
     return [
         (ids[candidate], speaker.describe(target, candidate, chance), ids[target])
         for target, candidate in pairs
+    ]
+
+
+def _rehearsed(name: str, items: Items, **given: Any) -> list[Example]:
+    """What a user says about random pairs of products, the same in every training."""
+    user, _ = named_user(name, vocabulary=Vocabulary([]), max_words=1, ids=items.ids, items=items, **given)
+    chance, count = random.Random(0), len(items)
+    pairs = [(target, chance.randrange(count)) for target in range(count) for _ in range(DESCRIBED)]
+    target_R, item_R = torch.tensor(pairs).T
+    texts = user.reply(target_R, Message(item_B=item_R), 0).texts or [""] * len(pairs)
+    return [
+        (items.ids[item], text, items.ids[target]) for (target, item), text in zip(pairs, texts, strict=True)
     ]
 
 

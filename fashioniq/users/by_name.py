@@ -1,28 +1,42 @@
-"""Users of an evaluation besides captioners: label differences, the drawn sample's grammar, recorded captions."""
+"""Simulated users by their names in options, and those for which a catalog has data."""
 
-from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.languages import language
+from fashioniq.data.parts import named_part
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
+from fashioniq.loop.messages import Message, User
 from fashioniq.sample import garments_of
-from fashioniq.users.describing import DescribingUser, DifferenceDescriber
-from fashioniq.users.differences import LabelSpeaker
-from fashioniq.users.grammar import GarmentSpeaker
 
 
-def describing_user(
-    name: str, catalog: Catalog, ids: Sequence[str], vocabulary: Vocabulary, max_words: int, seed: int
-) -> tuple[DescribingUser, dict[str, Any]]:
-    """The user "differences" or "grammar" of these products, and its facts; its replies have at most `max_words`.
+class WordedUser:
+    """Wrapper of a user whose replies are texts, that adds the ids of their first `max_words` words."""
 
-    Raises UserError if the catalog has no labels, or is not a drawn sample.
+    def __init__(self, user: User, vocabulary: Vocabulary, max_words: int) -> None:
+        self.user, self.vocabulary, self.max_words = user, vocabulary, max_words
+
+    def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
+        """Return the reply of the wrapped user with word ids."""
+        said = self.user.reply(target_B, offer, turn)
+        if said.words_BL is not None or said.texts is None:
+            return said
+        return said._replace(words_BL=self.vocabulary.encode(said.texts, self.max_words).to(target_B.device))
+
+
+def named_user(
+    name: str, *, vocabulary: Vocabulary, max_words: int, **inputs: Any
+) -> tuple[User, dict[str, Any]]:
+    """The user with a name, who replies in words of a vocabulary, and its facts.
+
+    Raises UserError if it cannot be made.
     """
-    speaker, facts = _differences(catalog, ids) if name == "differences" else _grammar(catalog, ids)
-    return DescribingUser(speaker, vocabulary, max_words, seed), facts | {"decoding": "none"}
+    user = named_part("users", name, vocabulary=vocabulary, max_words=max_words, **inputs)
+    facts = {"user": name, "captions": name, "decoding": "none"} | dict(getattr(user, "about", {}))
+    return WordedUser(user, vocabulary, max_words), facts
 
 
 def users_of_catalog(catalog: Catalog, split: str) -> list[str]:
@@ -39,27 +53,3 @@ def users_of_catalog(catalog: Catalog, split: str) -> list[str]:
         except UserError:
             pass
     return users
-
-
-def _differences(catalog: Catalog, ids: Sequence[str]) -> tuple[DifferenceDescriber, dict[str, Any]]:
-    labels = catalog.labels
-    if not (labelled := sum(any(labels.get(name, ())) for name in ids)):
-        raise UserError(
-            f"--user differences needs attribute labels, found none of these products in {catalog.root}; "
-            "make them with `fashioniq extract-attributes`, or give another --user"
-        )
-    facts = {
-        "user": "differences",
-        "captions": "differences of attribute labels",
-        "labelled": labelled / len(ids),
-    }
-    return LabelSpeaker([labels.get(name, []) for name in ids], language(catalog.language)), facts
-
-
-def _grammar(catalog: Catalog, ids: Sequence[str]) -> tuple[DifferenceDescriber, dict[str, Any]]:
-    try:
-        garments = garments_of(catalog)
-    except UserError as error:
-        raise UserError(f"--user grammar: {error}") from error
-    facts = {"user": "grammar", "captions": catalog.captions_origin}
-    return GarmentSpeaker([garments[name] for name in ids]), facts

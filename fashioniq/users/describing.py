@@ -1,7 +1,7 @@
 """User that describes in words how the target differs from the item offered, for any pair of products."""
 
 import random
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -22,13 +22,19 @@ class DescribingUser:
 
     A reply depends on target, offered item, turn and `seed`, and not on the other dialogs of the batch. It
     contains the text and, as for recorded captions, the ids of its first `max_words` words in the retriever's
-    vocabulary; all other words have the id of unknown words.
+    vocabulary; all other words have the id of unknown words. `about` are facts of metrics.json.
     """
 
     def __init__(
-        self, speaker: DifferenceDescriber, vocabulary: Vocabulary, max_words: int, seed: int = 0
+        self,
+        speaker: DifferenceDescriber,
+        vocabulary: Vocabulary,
+        max_words: int,
+        seed: int = 0,
+        **about: Any,
     ) -> None:
         self.speaker, self.vocabulary, self.max_words, self.seed = speaker, vocabulary, max_words, seed
+        self.about = about
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Describe how the targets differ from the items offered."""

@@ -4,7 +4,11 @@ import random
 from collections.abc import Sequence
 
 from fashioniq.data.differences import Described, captions_of
-from fashioniq.data.languages import ENGLISH, Language
+from fashioniq.data.languages import ENGLISH, Language, language
+from fashioniq.data.parts import PartInputs
+from fashioniq.data.words import Vocabulary
+from fashioniq.files import UserError
+from fashioniq.users.describing import DescribingUser
 
 
 class LabelSpeaker:
@@ -23,3 +27,24 @@ class LabelSpeaker:
         if not wanted.speakable:  # else it would lack everything that the candidate has
             return chance.choice(wanted.language.different)
         return captions_of(shown, wanted, chance)[0]
+
+
+def differences(inputs: PartInputs) -> DescribingUser:
+    """The user "differences". Raises UserError if the catalog has no labels."""
+    catalog, ids = inputs.catalog, inputs.ids
+    labels = catalog.labels if catalog else {}
+    if catalog is None or not (labelled := sum(any(labels.get(name, ())) for name in ids)):
+        raise UserError(
+            "--user differences needs attribute labels, found none of these products"
+            f"{f' in {catalog.root}' if catalog else ''}; make them with `fashioniq extract-attributes`, or give "
+            "another --user"
+        )
+    speaker = LabelSpeaker([labels.get(name, []) for name in ids], language(catalog.language))
+    return DescribingUser(
+        speaker,
+        inputs.vocabulary or Vocabulary([]),
+        inputs.max_words,
+        inputs.seed,
+        captions="differences of attribute labels",
+        labelled=labelled / len(ids),
+    )

@@ -118,7 +118,7 @@ MALFORMED_FILES = {
     "attrs: perhaps": "attrs: expected true or false, found perhaps;",
     "category: [dresses]": "category: expected text, found ['dresses'];",
     "loss: cosine": "loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
-    "model: {kind: lstm}": "model.kind: expected one of linear, transformer, rnn, found lstm;",
+    "model: {attention: sideways}": "model.attention: expected one of turn-causal, both-ways, found sideways;",
     "- epochs": "expected options as `key: value`, found a list;",
     "turns: [1\nbeam: }": "line 2, column 5: invalid YAML: expected ',' or ']', but got ':';",
 }

@@ -20,6 +20,7 @@ from fashioniq.files import (
     read_json,
     read_text,
     remove_leftovers,
+    together,
     write_json,
     write_jsonl,
     write_text,
@@ -278,3 +279,23 @@ def test_a_link_to_nothing_cannot_be_written_to(tmp_path):
     with pytest.raises(UserError, match="is not a folder"):
         check_writable(tmp_path / "link")
     check_writable(tmp_path / "new" / "folder")
+
+
+def test_files_written_together_replace_earlier_ones_only_when_all_are_written(tmp_path):
+    for name in ("metrics.json", "table.csv"):
+        (tmp_path / name).write_text("old")
+    with pytest.raises(ZeroDivisionError), together(tmp_path, "metrics.json", "table.csv"):
+        write_text(tmp_path / "part/dialogs.jsonl", "new")
+        with together(tmp_path / "part", "*"):
+            write_text(tmp_path / "part/run.trec", "new")
+        raise ZeroDivisionError
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["metrics.json", "part", "table.csv"]
+    assert (tmp_path / "metrics.json").read_text() == "old"
+    with together(tmp_path, "metrics.json", "table.csv"):
+        with together(tmp_path / "part", "*"):
+            write_text(tmp_path / "part/run.trec", "new")
+        assert not (tmp_path / "part/run.trec").exists()  # it waits for the outer block
+        write_text(tmp_path / "metrics.json", "new")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["metrics.json", "part", "run.trec"]
+    assert (tmp_path / "metrics.json").read_text() == "new"
+    assert (tmp_path / "metrics.json").stat().st_mode & 0o444 == 0o444

@@ -1,10 +1,11 @@
 """What `fashioniq.load` passes on: the kind of a run, its data, and where vectors are stored."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fashioniq import systems
+from fashioniq import plugins, systems
 from fashioniq.files import UserError
 from fashioniq.systems import genir, load
 
@@ -18,7 +19,7 @@ def loaded(monkeypatch):
             "retriever": lambda run, chosen: ("retriever", run, chosen),
             "dialog encoder": lambda run, chosen: ("dialog encoder", run, chosen),
         }
-        monkeypatch.setattr(systems, "FACTORIES", made)
+        monkeypatch.setattr(plugins, "find", lambda parts, name: SimpleNamespace(load=made[name]))
         monkeypatch.setattr(systems, "kind_of", lambda run: kind)
         monkeypatch.setattr(systems, "version_of", lambda run, category: f"{category}@today")
         monkeypatch.setattr(systems, "read_json", lambda path, what, kind: {"category": path.name})

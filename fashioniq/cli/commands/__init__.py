@@ -9,31 +9,8 @@ from typing import Any
 
 from fashioniq import compat, config
 from fashioniq.config.parser import flattened, settings_of
-from fashioniq.files import UserError, one_line, why
 from fashioniq.options import flag
 from fashioniq.provenance import running
-
-
-def options_of(command: str, system: str | None = None) -> type:
-    """Dataclass of the options of a command: of eval-dialogs those of the system, which may be a module.
-
-    Raises UserError if there is no such system.
-    """
-    if command != "eval-dialogs" or system is None:
-        return config.COMMANDS[command]
-    if system in config.SYSTEMS:
-        return config.SYSTEMS[system]
-    try:
-        found: type = importlib.import_module(system).Options
-        return found
-    except (ImportError, AttributeError, TypeError) as error:  # TypeError: the name begins with a dot
-        missing = isinstance(error, TypeError) or (isinstance(error, ImportError) and error.name == system)
-        reason = "" if missing else f" ({why(error)})"
-        raise UserError(
-            f"there is no --system {one_line(system)}{reason}; available: {', '.join(config.SYSTEMS)}, or the name of "
-            "a Python module of your own with Options and build(): `PYTHONPATH=FOLDER fashioniq eval-dialogs --system "
-            "my_system` uses FOLDER/my_system.py"
-        ) from error
 
 
 def check(settings: Any) -> None:
@@ -58,13 +35,14 @@ def module_of(command: str) -> Any:
 def function_of(command: str) -> Callable[..., Any]:
     """The command as a function, whose arguments are its options; it prints and returns the result."""
 
+    kind = config.COMMANDS[command]
+
     def call(**options: Any) -> Any:
-        settings: Any = settings_of(options_of(command, options.get("system")), options)
+        settings: Any = settings_of(kind, options)
         check(settings)
         with running(["fashioniq", command, *_words(options)]):
             return module_of(command).run(settings)
 
-    kind = config.COMMANDS[command]
     call.__name__ = call.__qualname__ = command.replace("-", "_")
     call.__doc__ = f"{inspect.getdoc(kind)}\n\nThe arguments are the options of `fashioniq {command}`."
     call.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+from fashioniq import plugins
 from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
 from fashioniq.data.visual_feedback import FILE, write_feedback
 from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
 from fashioniq.evaluation.users import UserTable, evaluate_users
-from fashioniq.files import check_writable, discard
-from fashioniq.systems import builder, genir
+from fashioniq.files import check_writable, together
+from fashioniq.systems import genir
 
 
 def run(settings: Evaluation) -> Evaluated | UserTable:
@@ -18,7 +19,7 @@ def run(settings: Evaluation) -> Evaluated | UserTable:
         return evaluate_users(settings, out)
     if isinstance(settings, EvalGenIR) and settings.record:
         return _record(settings, out)
-    metrics = evaluate(builder(settings.system)(settings), out, settings.batch_size)
+    metrics = evaluate(plugins.find("systems", settings.system).build(settings), out, settings.batch_size)
     print_results(metrics, out)
     return metrics
 
@@ -27,9 +28,9 @@ def _record(settings: EvalGenIR, out: Path) -> Evaluated:
     """Run GenIR's dialogs, write their evaluation, and at last feedback.jsonl."""
     check_writable(out)
     found = measured(genir.build(replace(settings, cache=out / "pictures")), settings.batch_size)
-    discard(out, FILE)
-    metrics = write_results(found, out)
-    write_feedback(out, found[0].done.dialogs)
+    with together(out, FILE):
+        metrics = write_results(found, out)
+        write_feedback(out, found[0].done.dialogs)
     print_results(metrics, out)
     print(f"{sum(len(dialog.turns) for dialog in found[0].done.dialogs):,} rounds in {out / FILE}")
     return metrics

@@ -11,7 +11,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
 from fashioniq.features.store import FeatureStore
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.runs import RetrieverRun, read_run
-from fashioniq.runs.trained import RETRIEVERS, create, load_retriever
+from fashioniq.runs.trained import create, load_retriever
 from fashioniq.runs.weights import load_wording, save_model, save_wording
 from fashioniq.service.learning.rules import LiveSession
 from fashioniq.training.linear import bigrams_of
@@ -54,7 +54,7 @@ def grow(
         bag_GD[: len(before)] = old["bag_GD"][: len(before)]
         bag_GD[len(after) + torch.searchsorted(codes_G, known_G)] = old["bag_GD"][len(before) :]
         old |= {"bigram_G": codes_G, "bag_GD": bag_GD}
-    grown = create(RETRIEVERS, about.model, sizes)
+    grown = create("retrievers", about.model, sizes)
     weights = grown.state_dict()
     for name, tensor in old.items():
         if weights[name].shape == tensor.shape:

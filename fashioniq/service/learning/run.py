@@ -14,7 +14,7 @@ from fashioniq.config.parser import read_settings
 from fashioniq.data.catalog import ALL, SPLITS, Catalog
 from fashioniq.data.ids import Spellings
 from fashioniq.data.images import UnreadableImage
-from fashioniq.evaluation.protocols import PROTOCOLS
+from fashioniq.evaluation.protocols import protocol_of
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, check_writable, exclusive
@@ -195,7 +195,7 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path) -> float:
         )
         options.device, options.samples = settings.device, trained.samples
         task = fashion_iq.build(options)[0]
-        found.append(recall_at(run_dialogs(task, PROTOCOLS[task.protocol], BATCH).rank_NT[:, -1], 10))
+        found.append(recall_at(run_dialogs(task, protocol_of([task]), BATCH).rank_NT[:, -1], 10))
     return sum(found) / max(1, len(found))
 
 

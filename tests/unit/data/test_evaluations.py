@@ -9,6 +9,7 @@ import pytest
 from fashioniq.data.evaluations import (
     LoggedDialog,
     Metrics,
+    RoundFacts,
     RoundMetrics,
     TurnMetrics,
     metrics_of,
@@ -29,11 +30,17 @@ def test_what_was_read_is_written_again():
     assert isinstance(metrics, TurnMetrics) and metrics.plain() == json.loads(RUN.read_text())
 
 
-def test_keys_of_other_systems_are_kept_in_their_place():
-    content = {"protocol": "ChatIR", "name": "a", "gallery": 9, "dialogs": 2, "theirs": [1], "rounds": []}
+class OwnFacts(RoundFacts, kw_only=True):
+    theirs: list[int]
+
+
+def test_what_a_system_of_ones_own_states_is_written_in_its_place():
+    content = {"protocol": "ChatIR", "name": "a", "gallery": 9, "dialogs": 2, "query": "all", "rounds": []}
     content |= {"BRI": None, "provenance": {"version": "1"}}
     metrics = metrics_of(content, RoundMetrics)
     assert list(metrics.plain().items()) == list(content.items())
+    metrics.facts = OwnFacts(query="all", theirs=[1])
+    assert list(metrics.plain())[4:6] == ["query", "theirs"] and metrics.plain()["theirs"] == [1]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import UNSET
 
-from fashioniq.data.evaluations import MostSaid, TurnMetrics
+from fashioniq.data.evaluations import MostSaid, TurnFacts, TurnMetrics
 from fashioniq.report.cautions import cautions
 
 
@@ -12,8 +12,7 @@ def metrics(p=90.0, said=UNSET, features="efficientnet-b7"):
         protocol="Fashion IQ dialogs",
         gallery=100,
         dialogs=100,
-        features=features,
-        most_frequent=said,
+        facts=TurnFacts(features=features, most_frequent=said),
         turns=[{"turn": 1, "P": p}],
     )
 

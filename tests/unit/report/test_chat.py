@@ -5,7 +5,7 @@ import msgspec
 import pytest
 import torch
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import ItemCards
@@ -45,7 +45,7 @@ def evaluated(name, **facts):
     metrics = {"protocol": "ChatIR", "name": name, "gallery": 100, "coverage": 1.0, "dialogs": 3, "query": "rounds joined by ', '",
                "rounds": round_table(torch.tensor(RANKS), 100), "questions": asked}  # fmt: skip
     metrics["BRI"] = metrics["rounds"][-1]["BRI"]
-    return msgspec.convert(metrics | facts, RoundMetrics), msgspec.convert(dialogs, list[LoggedDialog])
+    return metrics_of(metrics | facts, RoundMetrics), msgspec.convert(dialogs, list[LoggedDialog])
 
 
 @pytest.fixture

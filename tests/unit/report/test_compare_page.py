@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
+from fashioniq.data.evaluations import LoggedDialog, TurnFacts, TurnMetrics
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.products import ItemCards
@@ -32,8 +32,7 @@ def _dialogs(ranks: list[tuple[int, ...]], words: str) -> list[LoggedDialog]:
 def _metrics(ranks: list[tuple[int, ...]]) -> TurnMetrics:
     return TurnMetrics(
         protocol=TurnMetrics.PROTOCOL,
-        category="dresses",
-        split="test",
+        facts=TurnFacts(category="dresses", split="test"),
         gallery=100,
         dialogs=len(ranks),
         turns=turn_table(torch.tensor(ranks), 100),

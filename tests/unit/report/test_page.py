@@ -21,7 +21,7 @@ TURNS = [
 METRICS = {
     "protocol": "Fashion IQ dialogs", "dialogs": 0, "data": "a/folder", "category": "dresses", "split": "test", "gallery": 240, "coverage": 0.98,
     "pictures": "drawn", "captions": "drawn sample's grammar", "decoding": "beam 5", "seed": 0, "user": "runs/user", "turns": TURNS,
-    "a_new_fact": "told <too>",
+    "store": "told <too>",
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_the_page_has_its_sections(tmp_path: Path, images: dict[str, Path]) -> N
         "up 71",
         "3rd of 240",
         "98.0 %",
-        "a new fact",
+        "told &lt;too&gt;",
     ):
         assert part in text
     assert text.count("<svg") == 1

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import torch
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics
+from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.chat import write_chat_page
@@ -87,7 +87,7 @@ def _metrics(ranks: list[tuple[int, ...]]) -> TurnMetrics:
         "index": None,
     }
     measured = {"turns": table, "average": average(table), "success": success(rank_BT)}
-    return msgspec.convert({**facts, **origin, **measured}, TurnMetrics)
+    return metrics_of({**facts, **origin, **measured}, TurnMetrics)
 
 
 def _evaluated(
@@ -97,7 +97,7 @@ def _evaluated(
     questions = {"exact_repeats": 0.25, "unique_tokens": 9.5, "without_mark": 0}
     metrics = {"protocol": "ChatIR", "name": name, "gallery": 1200, "coverage": 1.0, "dialogs": 4, "query": "rounds joined", "rounds": rounds,
                "questions": questions, "BRI": rounds[-1]["BRI"]}  # fmt: skip
-    return msgspec.convert(metrics | facts, RoundMetrics), _dialogs(ranks)
+    return metrics_of(metrics | facts, RoundMetrics), _dialogs(ranks)
 
 
 def _write_dialogs(path: Path) -> None:

@@ -1,6 +1,4 @@
-"""A sixth system, made outside the package: it echoes what the user says, and searches by TF-IDF of all words
-so far.
-"""
+"""A system that echoes what the user says, and searches by the words of titles, in any protocol."""
 
 import json
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
 from fashioniq.config import Evaluation, option
+from fashioniq.data.evaluations import Facts, RoundFacts, SessionFacts, TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Talk, Turn
@@ -24,6 +23,17 @@ class Options(Evaluation):
     """Search titles with the words of the titles' own halves."""
 
     titles: Path = option(Path("titles.json"), "JSON object of product ids and titles")
+    protocol: str = option("Fashion IQ dialogs", "protocol of the evaluation")
+    facts: str = option("own", "what is stated: own, none, or turns")
+    names: list[str] = option(["echo"], "names of the tasks")
+
+
+class OwnTurnFacts(TurnFacts, kw_only=True):
+    titles: str
+
+
+class OwnRoundFacts(RoundFacts, kw_only=True):
+    titles: str
 
 
 class Words:
@@ -58,15 +68,43 @@ class Halves:
         return Message(texts=[" ".join(some[turn % 2 :: 2]) for some in words])
 
 
-def build(options: Options) -> list[Task]:
-    """Every product is the target once."""
-    titles = json.loads(options.titles.read_text())
+def system_of(titles: dict[str, str]) -> System:
     vectorizer = TfidfVectorizer().fit(titles.values())
     vectors_ND = torch.from_numpy(vectorizer.transform(titles.values()).toarray()).float()
     gallery = Gallery(Items.without_attributes(list(titles), vectors_ND), vectors_ND)
-    system, user = System(Words(vectorizer), Echo(), gallery), Halves(list(titles.values()))
+    return System(Words(vectorizer), Echo(), gallery)
+
+
+def stated(options: Options, count: int) -> Facts | None:
+    titles, kind = str(options.titles), options.facts
+    if kind != "own":
+        return TurnFacts() if kind == "turns" else None
+    if options.protocol == "recorded sessions":
+        return SessionFacts(sessions=titles, coverage_of_sessions=1.0, clean_rows=list(range(count // 2)))
+    return (OwnRoundFacts if options.protocol == "ChatIR" else OwnTurnFacts)(titles=titles)
+
+
+def build(options: Options) -> list[Task]:
+    """Every product is the target once."""
+    titles = json.loads(options.titles.read_text())
+    system, user = system_of(titles), Halves(list(titles.values()))
 
     def batch(rows: Sequence[int]) -> Batch:
         return Batch(system, user, torch.tensor(list(rows)), Message())
 
-    return [Task(name="echo", protocol="Fashion IQ dialogs", count=len(titles), turns=2, batch=batch)]
+    return [
+        Task(
+            name=name,
+            protocol=options.protocol,
+            count=len(titles),
+            turns=turns,
+            batch=batch,
+            facts=stated(options, len(titles)),
+        )
+        for turns, name in enumerate(options.names, start=2)
+    ]
+
+
+def load(run: Path, chosen: object) -> System:
+    """The system of a run, which is a model.json with titles."""
+    return system_of(json.loads((run / "model.json").read_text())["titles"])

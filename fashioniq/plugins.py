@@ -1,0 +1,161 @@
+"""Parts by kind and name: built-in ones, `package.module:attribute`, and entry points of installed packages.
+
+A package offers a part by an entry point of the group `fashioniq.KIND`, such as `fashioniq.users`. An option that
+takes the name of a part finds all of them; what a part of a kind has to be is in CONTRIBUTING.md.
+"""
+
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple
+
+from fashioniq.files import UserError, one_line, why
+
+
+class BuiltIn(NamedTuple):
+    """Place of a part of this package, and of its options, which are read before torch is imported."""
+
+    place: str
+    options: str = ""
+
+
+_CONFIG, _SIZES = "fashioniq.config.{}".format, "fashioniq.models.configs:{}".format
+BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
+    "systems": {
+        "fashion-iq": BuiltIn("fashioniq.systems.fashion_iq", _CONFIG("evaluation:EvalDialogs")),
+        "chatir": BuiltIn("fashioniq.systems.chatir", _CONFIG("dialogue:EvalChatIR")),
+        "plugir-asks": BuiltIn("fashioniq.systems.plugir_asks", _CONFIG("generation:EvalPlugIR")),
+        "genir": BuiltIn("fashioniq.systems.genir", _CONFIG("generation:EvalGenIR")),
+        "dar": BuiltIn("fashioniq.systems.dar", _CONFIG("generation:EvalDAR")),
+        "fashion-iq-dar": BuiltIn("fashioniq.systems.fashion_iq_dar", _CONFIG("generation:EvalFashionIQDAR")),
+    },
+    "captioners": {
+        "transformer": BuiltIn("fashioniq.models.captioner:Captioner", _SIZES("CaptionerConfig")),
+        "rnn": BuiltIn("fashioniq.models.rnn:RNNCaptioner", _SIZES("CaptionerConfig")),
+    },
+    "retrievers": {
+        "linear": BuiltIn("fashioniq.models.linear:LinearRetriever", _SIZES("RetrieverConfig")),
+        "transformer": BuiltIn("fashioniq.models.retriever:DialogRetriever", _SIZES("RetrieverConfig")),
+        "rnn": BuiltIn("fashioniq.models.rnn:RNNRetriever", _SIZES("RetrieverConfig")),
+        "composer": BuiltIn("fashioniq.models.composer:Composer", _SIZES("ComposerConfig")),
+    },
+    "runs": {  # systems that are loaded from runs, by the kind in model.json
+        "retriever": BuiltIn("fashioniq.systems.fashion_iq"),
+        "dialog encoder": BuiltIn("fashioniq.systems.chatir"),
+        "chatsearcher": BuiltIn("fashioniq.systems.chatsearcher"),
+        "zero-shot search": BuiltIn("fashioniq.systems.zero_shot"),
+    },
+    "users": {
+        "differences": BuiltIn("fashioniq.users.differences:differences"),
+        "grammar": BuiltIn("fashioniq.users.grammar:grammar"),
+    },
+    "askers": {
+        "recorded": BuiltIn("fashioniq.askers.by_name:recorded"),
+        "few-shot": BuiltIn("fashioniq.askers.by_name:by_language_model"),
+        "unanswered": BuiltIn("fashioniq.askers.by_name:by_language_model"),
+        "in-order": BuiltIn("fashioniq.askers.by_name:about_attributes"),
+        "shuffled": BuiltIn("fashioniq.askers.by_name:about_attributes"),
+        "candidate-aware": BuiltIn("fashioniq.askers.by_name:about_attributes"),
+    },
+    "encoders": {
+        "endpoint": BuiltIn("fashioniq.encoders.endpoint:embeddings"),
+        "metadata": BuiltIn("fashioniq.encoders.metadata:of_catalog"),
+    },
+    "generators": {
+        "endpoint": BuiltIn("fashioniq.generators.endpoint:of_model"),
+        "folder": BuiltIn("fashioniq.generators.folder:of_path"),
+        "drawn": BuiltIn("fashioniq.generators.drawn:of_share"),
+        "photographs": BuiltIn("fashioniq.generators.described_products:photographs"),
+    },
+    "protocols": {
+        "Fashion IQ dialogs": BuiltIn("fashioniq.evaluation.turns:PROTOCOL"),
+        "recorded sessions": BuiltIn("fashioniq.evaluation.sessions:PROTOCOL"),
+        "ChatIR": BuiltIn("fashioniq.evaluation.rounds:PROTOCOL"),
+    },
+}
+_OF_MODELS = ("endpoint", "local")  # endpoint:NAME is a model at OPENAI_BASE_URL, local:NAME one of the hub
+_NEEDED = {
+    "systems": ("Options", "build"),
+    "retrievers": ("Options", "start", "step", "embed_images"),
+    "runs": ("load",),
+}
+
+
+def names(kind: str) -> list[str]:
+    """Names of the built-in parts of a kind, then those of installed packages."""
+    return list(dict.fromkeys([*BUILT_IN.get(kind, ()), *_installed(kind)]))
+
+
+def is_from_outside(kind: str, name: str) -> bool:
+    """Whether a name is that of a part of another package, rather than of a file, a folder or a model."""
+    module, _, attribute = name.partition(":")
+    if module in BUILT_IN.get(kind, ()) or module in _OF_MODELS:
+        return False
+    written = attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))
+    return written or module in _installed(kind)
+
+
+def is_part(kind: str, name: str) -> bool:
+    """Whether a name is that of a part, with an argument or without one."""
+    return name.partition(":")[0] in BUILT_IN.get(kind, ()) or is_from_outside(kind, name)
+
+
+def split(kind: str, name: str) -> tuple[str, str]:
+    """Name of a part, and its argument, as in `name:argument`; empty without one."""
+    part, _, argument = name.partition(":")
+    return (part, argument) if part in names(kind) else (name, "")
+
+
+def file_name(name: str) -> str:
+    """Name of a part in the names of files and folders."""
+    return re.sub(r"[^\w-]+", "-", name)
+
+
+def find(kind: str, name: str) -> Any:
+    """The part of a kind with a name. Raises UserError if there is none, or if it cannot be imported or used."""
+    if (own := BUILT_IN.get(kind, {}).get(name)) is not None:
+        return _at(own.place)
+    entry = _installed(kind).get(name)
+    try:
+        part = entry.load() if entry is not None else _at(name)
+    except Exception as error:  # a module can raise anything
+        module = name.partition(":")[0]
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        raise _unknown(kind, name, "" if entry is None and missing else why(error)) from error
+    if lacking := [one for one in _NEEDED.get(kind, ()) if not hasattr(part, one)]:
+        raise _unknown(kind, name, f"it has no {' and no '.join(lacking)}")
+    return part
+
+
+def options_of(kind: str, name: str) -> type | None:
+    """The dataclass of the options of a part, None without one; of a built-in part it is found without the part."""
+    own = BUILT_IN.get(kind, {}).get(name)
+    if own is not None:
+        return _at(own.options) if own.options else None  # type: ignore[no-any-return]
+    found: type | None = getattr(find(kind, split(kind, name)[0]), "Options", None)
+    if found is not None and not is_dataclass(found):
+        raise _unknown(kind, name, "its Options are no dataclass")
+    return found
+
+
+def _at(place: str) -> Any:
+    """What `package.module:attribute` or `package.module` names."""
+    module, _, attribute = place.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def _unknown(kind: str, name: str, reason: str) -> UserError:
+    known = "".join(f"{one}, " for one in names(kind)) + "or " * bool(names(kind))
+    return UserError(
+        f"there is no {kind[:-1]} {one_line(name)}{f' ({one_line(reason)})' if reason else ''}; available: {known}"
+        "package.module:attribute of your own, such as my_file:MyPart with PYTHONPATH=FOLDER"
+    )
+
+
+@cache
+def _installed(kind: str) -> dict[str, EntryPoint]:
+    return {one.name: one for one in entry_points(group=f"fashioniq.{kind}")}

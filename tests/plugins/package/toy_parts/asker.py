@@ -1,0 +1,29 @@
+"""An asker that asks for one color after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fashioniq.data.parts import PartInputs
+from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import Message, Talk
+from fashioniq.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How the asker asks."""
+
+    colors: list[str] = option(["red", "navy", "black"], "colors that it asks for")
+
+
+class Curious:
+    Options = Manner
+
+    def __init__(self, inputs: PartInputs) -> None:
+        self.colors: Sequence[str] = (inputs.options or Manner()).colors
+
+    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+        if not talk.turns:
+            return Message()
+        color = self.colors[(len(talk.turns) - 1) % len(self.colors)]
+        return Message(texts=[f"is it {color}?"] * talk.batch)
