@@ -1,14 +1,18 @@
 """What the users, askers, encoders and generators that options name are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fashioniq import plugins
-from fashioniq.data.catalog import Catalog
-from fashioniq.data.items import Items
-from fashioniq.data.words import Vocabulary
+
+if TYPE_CHECKING:  # inputs are checked before torch is imported
+    from fashioniq.data.catalog import Catalog
+    from fashioniq.data.items import Items
+    from fashioniq.data.words import Vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq import plugins
 from fashioniq.askers.by_name import topics
 from fashioniq.categories import singular
 from fashioniq.config import DescribedProducts, Generation
@@ -19,12 +18,12 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.descriptions import Describer, Words
 from fashioniq.data.evaluations import RoundFacts
-from fashioniq.data.parts import PartInputs, named_part
+from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.generators.by_name import trained_generator
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached
 from fashioniq.generators.photographs import Photographs
 from fashioniq.generators.pictures import Generator
@@ -59,21 +58,9 @@ def generator_of(
     if options.generator is None:
         raise UserError("no generator of pictures given; give --generator")
     own = getattr(options, "generator_options", None)
-    made = generator_without_cache(options.generator, data, category, device, own)
+    made = generator_by_name(options.generator, pick_device(device), data, category, own)
     quick = made.identity.get("backend") in ("folder", "drawn", "photographs")
     return made if quick and not keep else Cached(made, options.cache)
-
-
-def generator_without_cache(
-    name: str, data: Path, category: str | None, device: str, options: Any = None
-) -> Generator:
-    """A generator by its name in --generator. Raises UserError if it cannot be loaded."""
-    if not plugins.is_part("generators", name):
-        return trained_generator(name, pick_device(device))
-    made: Generator = named_part(
-        "generators", name, data=data, category=category, device=device, options=options
-    )
-    return made
 
 
 def photographs(inputs: PartInputs) -> Photographs:

@@ -16,13 +16,13 @@ from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import each, last_round
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.described_products import (
     WEIGHTS,
     World,
     facts_of_pictures,
     features_of_pictures,
     generator_of,
-    generator_without_cache,
     illustrating,
     picture_encoder,
 )
@@ -115,7 +115,7 @@ def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -
     retriever = Illustrated(
         TextRetriever(encoder, each(last_round)),
         prompts(last_round),
-        generator_without_cache(generator, folder, name, device),
+        generator_by_name(generator, pick_device(device), folder, name),
         picture_encoder(encoder, lambda: features_of_pictures(predictor, store, device)),
         weights=WEIGHTS["pictures"],
     )

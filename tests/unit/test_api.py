@@ -71,7 +71,7 @@ def test_a_mistake_is_refused_before_anything_is_read():
         fashioniq.train_retriever(category="dresses", epochs=1.5)
     with pytest.raises(UserError, match=r"--turns is 0: it must be at least 1"):
         fashioniq.eval_dialogs(category="dresses", run="run", turns=0)
-    with pytest.raises(UserError, match="there is no --system nowhere"):
+    with pytest.raises(UserError, match="there is no system nowhere"):
         fashioniq.eval_dialogs(system="nowhere")
     with pytest.raises(AttributeError, match="train_nothing"):
         fashioniq.train_nothing  # noqa: B018
@@ -86,7 +86,7 @@ def test_a_command_returns_what_it_made_with_its_command_line(vector_runs, tmp_p
     (metrics,) = fashioniq.eval_dialogs(
         **shop, run=trained.folder, user=["differences"], out=tmp_path / "out"
     )
-    assert metrics.category == "dresses" and (tmp_path / "out" / "report.html").is_file()
+    assert metrics.facts.category == "dresses" and (tmp_path / "out" / "report.html").is_file()
     assert fashioniq.search(run=trained.folder, text="is red", count=3)[0].id.startswith("D")
 
 

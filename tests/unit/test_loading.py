@@ -64,5 +64,5 @@ def test_only_a_dialog_encoder_searches_with_generated_pictures(loaded):
 
 
 def test_other_runs_are_refused(loaded):
-    with pytest.raises(UserError, match="expected a retriever or a dialog encoder, found a captioner"):
+    with pytest.raises(UserError, match="or a zero-shot search, found a captioner"):
         loaded("captioner")

@@ -28,7 +28,7 @@ def test_a_name_that_no_file_can_have_is_refused(name):
 
 @pytest.mark.parametrize("name", ["endpoint:", "folder:"])
 def test_a_prefix_alone_is_refused(name):
-    with pytest.raises(UserError, match=f"found '{name}'"):
+    with pytest.raises(UserError, match=f"expected {name}.*, found no"):
         generator_by_name(name)
 
 
