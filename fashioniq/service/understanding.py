@@ -18,7 +18,7 @@ from fashioniq.service.stated_limits import KINDS, filters_after, text_of
 from fashioniq.service.store import scrub
 
 NEAR_WORDS = 5  # suggestions for unknown words
-ALIKE = 60  # percent of the letters of an unknown word and a suggestion
+ALIKE = 70  # percent of the letters of an unknown word and a suggestion: "zorgle" is not "orange"
 
 
 class Given(Protocol):

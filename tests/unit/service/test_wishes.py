@@ -97,6 +97,7 @@ def test_nothing_understood_changes_nothing(talking):
     near = talking.turn(says="gren florel").json()["heard"]
     assert {one["meant"] for one in near["changed"]} == {"green", "floral"}
     assert talking.turn(says="zzgreenzz").json()["near"] == ["green"]
+    assert "orange" not in talking.turn(says="zorgle blimp").json()["near"]
     assert len(talking.request("GET").json()["turns"]) == 3 and before["turn"] == 1
 
 
