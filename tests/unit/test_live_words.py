@@ -264,3 +264,18 @@ def test_like_this_alone_asks_for_products_like_the_one_talked_about():
     about = start.say("is red").about("p7")
     assert shown(about.say("something like this"), 8) == shown(about.more_like("p7"), 8)
     assert about.say("not like this") is about
+
+
+@pytest.mark.parametrize(
+    ("limits", "missing"),
+    [
+        (OfferLimits(in_stock=True), ("stock",)),
+        (OfferLimits(sizes=("m",)), ("size",)),
+        (OfferLimits(least_minor=100), ("price",)),
+        (OfferLimits(most_minor=100, in_stock=True), ("price", "stock")),
+        (OfferLimits(cheaper=1), ("price",)),
+        (OfferLimits(), ()),
+    ],
+)
+def test_limits_of_what_is_known_of_no_product_are_told_and_left_out(limits, missing):
+    assert Offers(IDS, dict, str).known(limits) == (OfferLimits(), missing)

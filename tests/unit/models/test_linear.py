@@ -156,3 +156,13 @@ def test_the_words_of_an_unknown_order_are_still_a_bag():
         RetrieverConfig(kind="linear", width=5), vocabulary=len(WORDS), features=5, bigrams=0, max_words=8
     )
     assert model.bag(WORDS.encode(["red is"], 8)).sum() == 2
+
+
+def test_of_too_many_bigrams_the_most_frequent_are_kept(monkeypatch):
+    red, blue = (WORDS.words.index(word) for word in ("red", "blue"))
+    pairs = [("0", "red red", "1")] * 2 + [("0", "red blue", "1")] * 3 + [("0", "blue blue", "1")] * 3
+    codes = [len(WORDS) * one + other for one, other in ((red, red), (red, blue), (blue, blue))]
+    assert bigrams_of(pairs, WORDS) == sorted(codes)
+    monkeypatch.setattr(linear, "MOST_BIGRAMS", 1)
+    assert bigrams_of(pairs, WORDS) == [min(codes[1:])]
+    assert bigrams_of(pairs, WORDS, least=4) == []

@@ -152,6 +152,12 @@ def test_questions_need_a_catalog_with_labels(shop, tmp_path):
         topics(Catalog(tmp_path / "data", "dresses"))
 
 
+def test_dialogs_without_a_search_have_no_products():
+    retriever, gallery = nothing_searched()
+    assert gallery.items.features_ND.shape == gallery.vectors_ND.shape == (0, 1) and gallery.items.ids == []
+    assert retriever.start(3).shape == (3, 0)
+
+
 # search spaces
 
 

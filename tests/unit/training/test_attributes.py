@@ -261,3 +261,18 @@ def test_scores_come_in_the_order_of_the_pictures_whatever_the_batches():
     assert whole_NA.shape == (24, 3) and score(module, parts, torch.device("cpu")) == pytest.approx(
         whole_NA, abs=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("pictures", "head_only", "trains"), [(1, False, False), (2, False, True), (2, True, False)]
+)
+def test_statistics_are_those_of_a_batch_of_several_pictures(pictures, head_only, trains):
+    module = module_of(head_only).train()
+    module.training_step(
+        [
+            torch.zeros(pictures, 3, 32, 32, dtype=torch.uint8),
+            torch.ones(pictures, len(TYPES), dtype=torch.int8),
+        ],
+        0,
+    )
+    assert module.model.encoder.training == trains

@@ -215,3 +215,65 @@ def test_validation_and_the_training_itself_agree_on_the_query():
     asked = module.tokens.collate([module.tokens.query(module.val_examples[4][0])])
     found, _ = module.model.search(asked, module.features.pictures(asked.image_R, "cpu"))
     assert torch.allclose(F.normalize(trained, dim=1), found, atol=1e-5)
+
+
+def test_a_step_is_the_mean_over_what_is_predicted_of_one_drawn_sequence_each(monkeypatch):
+    module = training(talks=40)
+    first, second = module.train_examples[3], module.train_examples[5]
+    module.train_examples = [[*first, *second], *module.train_examples[1:]]
+    monkeypatch.setattr(random, "choice", lambda some: some[-1])
+    batches = []
+    collate = module.tokens.collate
+    monkeypatch.setattr(module.tokens, "collate", lambda some: batches.append(some) or collate(some))
+    rows = list(range(40))
+    loss = module.training_step([torch.tensor(rows)], 0)
+    assert [len(some) for some in batches] == [16, 16, 8]
+    lengths = [len(one.ids) for some in batches for one in some]
+    assert lengths == sorted(lengths) and second[0] in [one for some in batches for one in some]
+    assert first[0] not in [one for some in batches for one in some] or first[0] in module.train_examples[3]
+    module.queue_Q = torch.full_like(module.queue_Q, -1)
+    words, pictures, (count, shown) = module.losses(*map(collate, batches))
+    assert loss.item() == pytest.approx((words + pictures).item() / (count + shown), rel=1e-5)
+
+
+def test_validation_ranks_the_targets_among_the_items_of_train(monkeypatch):
+    module = training(talks=30)
+    module.train_items = torch.arange(5, COUNT)
+    module.val_examples = module.val_examples[5:]
+    module.eval()
+    module.on_validation_epoch_start()
+    module.validation_step([torch.arange(10)], 0)
+    module.validation_step([torch.arange(10, 25)], 1)
+    vectors_ND = module.model.embed_images(module.features.vector_NF)[5:]
+    logged = {}
+    monkeypatch.setattr(module, "log", lambda name, value: logged.update({name: float(value)}))
+    ranks = torch.cat(module._ranks).tolist()
+    for row, (asked, target) in enumerate(module.val_examples):
+        batch = module.tokens.collate([module.tokens.query(asked)])
+        query_1S, _ = module.model.search(batch, module.features.pictures(batch.image_R, "cpu"))
+        score_N = (query_1S @ vectors_ND.T)[0]
+        assert ranks[row] == int((score_N > score_N[target - 5]).sum())
+    module.on_validation_epoch_end()
+    hits = {n: 100 * sum(rank < n for rank in ranks) / 25 for n in (1, 5, 10)}
+    assert all(logged[f"val_R@{n}"] == pytest.approx(hits[n], abs=1e-3) for n in hits)
+    above = sum(100 * (34 - rank) / 34 for rank in ranks) / 25  # percentile: share of the other items below
+    assert logged["val_score"] == pytest.approx(sum(hits.values()) / 3 + above / 1000, abs=0.005)
+    module.on_validation_epoch_start()
+    assert module._ranks == []
+
+
+def test_the_learning_rate_rises_and_falls_to_zero_by_a_cosine():
+    module = training()
+    module.trainer = type("Trainer", (), {"estimated_stepping_batches": 200, "global_step": 0})()
+    made = module.configure_optimizers()
+    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+    assert made["lr_scheduler"]["interval"] == "step" and optimizer.param_groups[0]["weight_decay"] == 0
+    rates = []
+    for _ in range(201):
+        rates.append(optimizer.param_groups[0]["lr"] / 3e-3)
+        optimizer.step()
+        schedule.step()
+    assert rates[:6] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
+    assert (
+        rates[6] == pytest.approx(1) and rates[103] == pytest.approx(0.5) and rates[200] == pytest.approx(0)
+    )

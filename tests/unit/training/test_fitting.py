@@ -1,20 +1,28 @@
 """What all trainings share: the order and the random numbers of an epoch, and what may change when one is resumed."""
 
+import dataclasses
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
+from fashioniq.loop.exact import NotFiniteError
+from fashioniq.runs import DialogEncoderRun, PredictorRun, described, read_run
+from fashioniq.training import fitting
 from fashioniq.training.fitting import (
     Halfway,
     KeepBest,
+    Resumption,
     Shuffled,
     _fit_or_explain,
+    accelerator_of,
     begin_run,
     epoch_seed,
+    fingerprints,
     loaders,
 )
 from fashioniq.training.nodes import Peers
@@ -118,3 +126,202 @@ def test_weights_are_validated_and_saved_halfway_and_trained_on_from_where_they_
         assert torch.allclose(model.weight, before + trained / 2) and torch.equal(model.bias, bias)
         halfway.on_train_epoch_end(None, None)
         assert torch.allclose(model.weight, before + trained)
+
+
+class Epoch:
+    """Stands for the trainer at the end of an epoch."""
+
+    def __init__(self, number, **figures):
+        self.current_epoch, self.is_global_zero = number, True
+        self.callback_metrics = {name: torch.tensor(value) for name, value in figures.items()}
+
+    def print(self, text, flush):
+        self.printed = text
+
+
+@pytest.fixture
+def best(tmp_path):
+    about = described(
+        {"kind": "attribute predictor", "category": "dresses", "encoder": "e", "image_size": 32,
+         "attribute_words": [], "data": {"fingerprints": {"dresses": "f"}}}
+    )  # fmt: skip
+    return KeepBest(tmp_path, torch.nn.Linear(2, 1), about, monitor="val_score", seed=0, patience=1)
+
+
+def ended(best, number, losses=(1.0, 2.0), **figures):
+    epoch = Epoch(number, **figures)
+    best._losses = []
+    for loss in losses:
+        best.on_train_batch_end(epoch, None, {"loss": torch.tensor(loss, requires_grad=True)}, None, 0)
+    best.on_validation_start(epoch, None)
+    best.on_train_epoch_end(epoch, epoch)
+    return epoch
+
+
+def test_each_epoch_is_a_row_and_the_best_one_is_saved(best, tmp_path):
+    about = PredictorRun
+    first = ended(best, 0, val_score=2.0, val_R=10.0, lr=0.5)
+    assert first.printed == "epoch 0  train_loss 1.5  val_score 2  val_R 10"
+    weights = (tmp_path / "weights.safetensors").read_bytes()
+    with torch.no_grad():
+        best.model.weight.add_(1)
+    for number, score in ((1, 2.0), (2, 1.0)):  # as good is not better
+        ended(best, number, val_score=score, val_R=20.0)
+        assert (tmp_path / "weights.safetensors").read_bytes() == weights
+    assert read_run(tmp_path, about).metrics == {"epoch": 0, "train_loss": 1.5, "val_score": 2, "val_R": 10}
+    ended(best, 3, losses=(3.0,), val_score=2.5, val_R=30.0)
+    assert (tmp_path / "weights.safetensors").read_bytes() != weights
+    assert read_run(tmp_path, about).metrics["epoch"] == 3 and best.best["val_score"] == 2.5
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert rows[0] == "epoch,train_loss,val_score,val_R" and rows[4] == "3.0,3.0,2.5,30.0" and len(rows) == 5
+    ended(best, 2, losses=(5.0,), val_score=0.0, val_R=0.0)  # resumed: later epochs are repeated
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["epoch", "0.0", "1.0", "2.0"] and ",5.0,0.0" in rows[3]
+    assert best.trained
+
+
+def test_other_processes_write_nothing_and_a_loss_that_is_not_finite_ends(best, tmp_path):
+    epoch = Epoch(0, val_score=1.0)
+    epoch.is_global_zero = False
+    best.on_train_epoch_end(epoch, epoch)
+    assert not best.trained and not list(tmp_path.iterdir()) and best.best["val_score"] == 1.0
+    with pytest.raises(UserError, match="training diverged in epoch 4"):
+        ended(best, 4, losses=(1.0, float("nan")), val_score=1.0)
+
+
+def test_a_resumed_training_knows_its_best_epoch_and_the_time_before(best, monkeypatch):
+    monkeypatch.setattr(fitting, "seconds", lambda: {"clock": 2.0, "processor": 3.0})
+    best.best = {"val_score": 3.0}
+    state = best.state_dict()
+    assert state == {"best": {"val_score": 3.0}, "seconds": {"clock": 2.0, "processor": 3.0}}
+    again = KeepBest(None, None, best.about, monitor="val_score", seed=0, patience=1)
+    again.load_state_dict({"best": {"val_score": 4.0}, "seconds": {"clock": 10.0}})
+    assert again.state_dict() == {"best": {"val_score": 4.0}, "seconds": {"clock": 12.0, "processor": 3.0}}
+
+
+def test_the_data_of_a_run_are_told_by_fingerprints_or_checksums(best):
+    assert fingerprints(best.about) == {"dresses": "f"}
+    dialogs = msgspec.convert(
+        {"kind": "dialog encoder", "model": "m", "sizes": {}, "words": [], "joined": ",", "data": {"checksums": {"a.json": "c"}},
+         "features": {"encoder": "e", "weights": "w", "image_size": 1, "dimensions": 1, "attribute_words": []}},
+        DialogEncoderRun,
+    )  # fmt: skip
+    assert fingerprints(dialogs) == {"a.json": "c"}
+    retriever = SimpleNamespace(category="tops", data=SimpleNamespace(fingerprint="g"))
+    assert fingerprints(retriever) == {"tops": "g"}
+
+
+# folders of runs
+
+
+def begun(run, **options):
+    return begin_run(run, TrainRetriever(category="dresses", run=run, schedule="constant", **options))
+
+
+def test_a_folder_that_has_a_run_is_not_begun_again(tmp_path):
+    assert begun(tmp_path / "a")
+    command, *options = (tmp_path / "a" / "config.yaml").read_text().splitlines()
+    assert command == f"# fashioniq train-retriever --config {tmp_path / 'a' / 'config.yaml'}"
+    names = [line.partition(":")[0] for line in options if line[0] not in " -"]
+    assert names == [one.name for one in dataclasses.fields(TrainRetriever)] and "resume: false" in options
+    assert begun(tmp_path / "a")  # nothing was trained
+    for name in ("last.ckpt", "model.json"):
+        begun(tmp_path / name)
+        (tmp_path / name / name).write_text("{}")
+        with pytest.raises(UserError, match="already has a run; continue it with --resume"):
+            begun(tmp_path / name)
+    rows = "epoch,val_score\n0,1\n"
+    (tmp_path / "model.json" / "metrics.csv").write_text(rows)
+    assert begun(tmp_path / "model.json")  # it was killed before its first checkpoint
+    for damage in (rows + "1,1\n", "epoch,val_score\n"):
+        (tmp_path / "model.json" / "metrics.csv").write_text(damage)
+        with pytest.raises(UserError, match="already has a run"):
+            begun(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "found"),
+    [
+        ("last.ckpt", None, "nothing to resume: .* so no epoch was completed"),
+        ("last.ckpt", b"none", r"cannot resume: .*last\.ckpt is damaged"),
+        ("config.yaml", None, r"config\.yaml is missing or damaged"),
+        ("config.yaml", b"{", r"config\.yaml is missing or damaged"),
+        ("config.yaml", b"[1]", "it has no settings"),
+        ("metrics.csv", b"epoch,val_score\n", r"metrics\.csv has no epoch"),
+        ("metrics.csv", b"epoch,val_score\n1,many\n", r"metrics\.csv is damaged"),
+        ("metrics.csv", b"val_score\n1\n", r"metrics\.csv is damaged"),
+    ],
+)
+def test_a_run_with_damaged_files_is_not_resumed(tmp_path, file, content, found):
+    begun(tmp_path)
+    torch.save({}, tmp_path / "last.ckpt")
+    assert begun(tmp_path, resume=True)
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(UserError, match=found):
+        begun(tmp_path, resume=True)
+
+
+def test_a_batch_may_be_divided_among_other_devices_and_a_schedule_fixes_the_steps(tmp_path):
+    begun(tmp_path, batch_size=32)
+    torch.save({}, tmp_path / "last.ckpt")
+    assert begun(tmp_path, batch_size=16, devices=2, resume=True)
+    with pytest.raises(UserError, match="was started with batch_size 32, not 16"):
+        begun(tmp_path, batch_size=16, resume=True)
+    for schedule, epochs in (("constant", 2), ("cosine", 1)):
+        settings = {"category": "dresses", "run": tmp_path / schedule, "schedule": schedule, "epochs": 1}
+        begin_run(tmp_path / schedule, TrainRetriever(**settings))
+        torch.save({}, tmp_path / schedule / "last.ckpt")
+        begin_run(tmp_path / schedule, TrainRetriever(**settings | {"epochs": epochs, "resume": True}))
+    with pytest.raises(UserError, match="was started with epochs 1, not 2"):
+        begin_run(tmp_path / "cosine", TrainRetriever(**settings | {"epochs": 2, "resume": True}))
+
+
+def test_a_training_that_goes_on_writes_its_settings_once_its_checkpoint_fits(tmp_path):
+    weight = torch.nn.Parameter(torch.zeros(2, 3))
+    states = {"step": torch.tensor(1.0), "exp_avg": torch.zeros(2, 3), "name": "adam"}
+    optimizer = SimpleNamespace(state={weight: states})
+    trainer = SimpleNamespace(optimizers=[optimizer], is_global_zero=True)
+    resumption = Resumption(tmp_path, TrainRetriever(category="dresses", epochs=7))
+    resumption.on_train_start(trainer, None)
+    assert resumption.loaded and "epochs: 7" in (tmp_path / "config.yaml").read_text()
+    states["exp_avg"] = torch.zeros(3, 2)
+    resumption = Resumption(tmp_path / "b", TrainRetriever(category="dresses"))
+    with pytest.raises(ValueError, match="exp_avg of the optimizer has another shape"):
+        resumption.on_train_start(trainer, None)
+    assert not resumption.loaded and not (tmp_path / "b").exists()
+
+
+def test_what_ends_a_training_is_told(tmp_path):
+    def fit(error, interrupted=False):
+        def fails(*_, **__):
+            if error:
+                raise error
+
+        trainer = SimpleNamespace(fit=fails, interrupted=interrupted)
+        _fit_or_explain(trainer, None, (None, None), Peers(tmp_path, {}), resumption=None)
+
+    fit(None)
+    with pytest.raises(UserError, match=r"training diverged .a loss.; lower the learning rate"):
+        fit(NotFiniteError("a loss"))
+    with pytest.raises(UserError, match=str(tmp_path)):
+        fit(OSError(28, "No space left on device"))
+    with pytest.raises(SystemExit):
+        fit(SystemExit(1))
+    for error in (None, SystemExit(1)):
+        with pytest.raises(UserError, match="interrupted before the first epoch was complete"):
+            fit(error, interrupted=True)
+    (tmp_path / "last.ckpt").touch()
+    with pytest.raises(UserError, match="interrupted; continue with --resume --run"):
+        fit(None, interrupted=True)
+
+
+def test_there_is_no_gpu_here_to_ask_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [accelerator_of(name) for name in ("auto", "cpu")] == ["cpu", "cpu"]
+    with pytest.raises(UserError, match="torch finds no GPU"):
+        accelerator_of("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [accelerator_of(name) for name in ("auto", "cpu", "cuda")] == ["gpu", "cpu", "gpu"]

@@ -1,15 +1,23 @@
 """Training of the picture generator."""
 
+import json
+import shutil
+from itertools import cycle, islice
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from fashioniq.data.attributes import TYPES
+from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
+from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
-from fashioniq.training.generator_evaluation import GeneratedSample, evaluate
+from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
 
 
 @pytest.fixture
@@ -90,3 +98,46 @@ def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_
     assert found["products"] == 4
     # in the control, the second product has the picture of the first, and the last the one that failed
     assert [found[name]["colors"] for name in ("real", "generated", "control")] == [75, 75, 25]
+
+
+def test_the_averaged_weights_follow_by_the_decay_of_the_step(module, monkeypatch):
+    before = [weight.clone() for weight in module.average.parameters()]
+    with torch.no_grad():
+        for weight in module.model.parameters():
+            weight.add_(1.0)
+    monkeypatch.setattr(type(module), "global_step", 10)
+    module.on_before_zero_grad(None)
+    for old, new in zip(before, module.average.parameters(), strict=True):
+        assert torch.allclose(new, old + 1 - 11 / 20, atol=1e-6)
+
+
+def test_a_validation_that_is_not_finite_ends_the_training(module):
+    with torch.no_grad():
+        next(module.average.parameters()).fill_(float("nan"))
+    module.on_validation_epoch_start()
+    pictures, words = torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.ones(2, 3, dtype=torch.int8)
+    with pytest.raises(NotFiniteError):
+        module.validation_step([pictures, words], 0)
+
+
+def test_a_judge_reads_pictures_as_its_predictor_does_and_needs_the_types_of_words(shop, tmp_path):
+    with pytest.raises(UserError, match="lacks the types of its words"):
+        Judge(shop.run("predictor"))
+    run = shutil.copytree(shop.run("predictor"), tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    types = list(islice(cycle(TYPES), len(about["attribute_words"])))
+    (run / "model.json").write_text(json.dumps(about | {"attribute_types": types}))
+    judge = Judge(run)
+    assert judge.words == about["attribute_words"] and judge.types == types
+    assert judge.size == 32
+    numbers = np.random.default_rng(0)
+    pictures = [Image.fromarray(numbers.integers(0, 255, (20, 30, 3), np.uint8)) for _ in range(5)]
+    score_NA = judge.score(pictures, batch=2)
+    assert score_NA.shape == (5, len(types))
+    for row, picture in enumerate(pictures):
+        np.testing.assert_allclose(judge.score([picture])[0], score_NA[row], rtol=1e-3, atol=1e-4)
+    features = PictureFeatures(shop.features, shop.run("predictor"), "cpu")
+    chance_NA = features.chances(features(pictures))
+    np.testing.assert_allclose(1 / (1 + np.exp(-score_NA)), chance_NA, atol=0.02)
+    wanted_NA = judge.wanted([[judge.words[2], judge.words[0]], []])
+    assert sorted(wanted_NA.nonzero()[1]) == [0, 2] and not wanted_NA[1].any()

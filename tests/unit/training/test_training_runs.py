@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import (
     TrainAttributes,
+    TrainCaptioner,
     TrainChatsearcher,
     TrainDialogEncoder,
     TrainGenerator,
@@ -30,8 +31,10 @@ from fashioniq.runs.trained import load_chatsearcher, load_predictor, load_retri
 from fashioniq.runs.weights import save_model
 from fashioniq.training import (
     attributes_run,
+    captioner_run,
     chatsearcher_run,
     dialog_encoder_run,
+    folder,
     generator_run,
     retriever_run,
 )
@@ -598,3 +601,46 @@ def test_a_live_source_is_every_second_one(wording, shop, tmp_path, monkeypatch)
     assert (live, again) == ("live", "live") and first.name == "differences" and second.name == "recorded"
     assert made["facts"]["users"] == ["differences", "recorded", "live"] and given[0][2] == 8
     assert summary.startswith("best; users: differences, recorded\nwords\n")
+
+
+def test_token_features_of_pictures_have_a_size_of_their_own(
+    shop, conversation_folder, chatsearcher, monkeypatch
+):
+    def with_patches(ids, stores):
+        found = frozen_features(ids, stores)
+        place_N2 = np.array([[0, row] for row in range(len(found.ids))])
+        return replace(found, patches=[np.zeros((len(found.ids), 3, 7), np.float16)], place_N2=place_N2)
+
+    monkeypatch.setattr(chatsearcher_run, "frozen_features", with_patches)
+    fit, _ = chatsearcher(stage="captions")
+    assert fit.facts["sizes"]["token_features"] == 7 and fit.facts["sizes"]["features"] == 256
+
+
+TRAININGS = {
+    "attributes": (attributes_run.train_attributes, TrainAttributes),
+    "captioner": (captioner_run.train_captioner, TrainCaptioner),
+    "chatsearcher": (chatsearcher_run.train_chatsearcher, TrainChatsearcher),
+    "dialog encoder": (dialog_encoder_run.train_dialog_encoder, TrainDialogEncoder),
+    "generator": (generator_run.train_generator, TrainGenerator),
+    "retriever": (retriever_run.train_retriever, TrainRetriever),
+}
+
+
+@pytest.mark.parametrize("kind", TRAININGS)
+def test_every_training_locks_its_folder(kind, monkeypatch, tmp_path):
+    def locked(path):
+        raise UserError(f"{path} is locked")
+
+    monkeypatch.setattr(folder, "exclusive", locked)
+    train, settings = TRAININGS[kind]
+    with pytest.raises(UserError, match=f"{tmp_path / 'run'} is locked"):
+        train(
+            settings(
+                **{"run": tmp_path / "run"}
+                | (
+                    {}
+                    if kind in ("attributes", "chatsearcher", "dialog encoder", "generator")
+                    else {"category": "dresses"}
+                )
+            )
+        )

@@ -1,6 +1,7 @@
 """The sentences that end a training."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -67,3 +68,21 @@ def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path):
     assert f"more captions; {len(catalog.pairs('train'))} pairs have some" in advice(catalog, store)
     shutil.copytree(catalog.root, tmp_path / "catalog", ignore=lambda *_: ["captions"])
     assert "more captions; 0 pairs have some" in advice(Catalog(tmp_path / "catalog", "dresses"), store)
+
+
+@pytest.mark.parametrize(
+    ("random", "origin", "labels", "pairs", "found"),
+    [
+        (True, "human", {}, 0, "features of a trained encoder"),
+        (False, "titles", {}, 1000, "captions by people"),
+        (False, "titles", {"A": [[]]}, 1000, "captions by people"),
+        (False, "titles", {"A": [[], ["red"]]}, 299, "more captions; 299 pairs"),
+        (False, "human", {}, 299, "more captions; 299 pairs"),
+        (False, "human", {}, 300, None),
+        (False, "titles", {"A": [[], ["red"]]}, 300, None),
+    ],
+)
+def test_the_advice_is_what_a_catalog_lacks_most(random, origin, labels, pairs, found):
+    catalog = SimpleNamespace(captions_origin=origin, labels=labels, pairs=lambda split: range(pairs))
+    told = advice(catalog, SimpleNamespace(has_random_weights=random))
+    assert told == "" if found is None else told.startswith(f"; what would help most: {found}")

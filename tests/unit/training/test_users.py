@@ -1,0 +1,215 @@
+"""Which users a retriever is trained with, by the options and by what the catalog has."""
+
+import random
+import shutil
+
+import pytest
+import torch
+
+from fashioniq.config import TrainRetriever
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.languages import language
+from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.files import UserError
+from fashioniq.models.configs import RetrieverConfig
+from fashioniq.runs.trained import load_retriever
+from fashioniq.training import users
+from fashioniq.training.fitting import epoch_seed
+from fashioniq.training.linear import MAX_WORDS, examples_of
+from fashioniq.training.retriever import DialogSimulation, RecordedDialogs
+from fashioniq.training.users import training_users
+from fashioniq.users.describing import DescribingUser
+from fashioniq.users.differences import LabelSpeaker
+
+RNN = RetrieverConfig(kind="rnn", width=8)
+
+
+@pytest.fixture
+def settings_of(shop, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the default captioner lies in runs/
+
+    def settings_of(**options):
+        return TrainRetriever(**{"data": shop.data, "category": "dresses", "model": RNN, **options})
+
+    return settings_of
+
+
+def without(shop, folder, *names):
+    shutil.copytree(shop.data, folder, ignore=shutil.ignore_patterns(*names))
+    return Catalog(folder, "dresses")
+
+
+def test_by_default_the_users_are_those_for_which_the_catalog_has_data(shop, settings_of, tmp_path):
+    (tmp_path / "runs" / "captioner-dresses").mkdir(parents=True)
+    own = ["runs/captioner-dresses", "differences", "recorded"]
+    assert users._names(settings_of(), shop.catalog) == own
+    assert users._names(settings_of(), without(shop, tmp_path / "a", "attributes")) == [own[0], own[2]]
+    (tmp_path / "runs" / "captioner-dresses-attrs").mkdir()
+    assert users._names(settings_of(attrs=True), shop.catalog)[0] == "runs/captioner-dresses-attrs"
+    named = settings_of(users=["recorded", "captioner", "runs/captioner-dresses", "recorded"])
+    assert users._names(named, shop.catalog) == ["recorded", "runs/captioner-dresses"]
+
+
+def test_a_captioner_that_is_given_need_not_be_there_yet(shop, settings_of):
+    found = users._names(settings_of(captioner="some/run", users=["captioner"]), shop.catalog)
+    assert found == ["some/run"]
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        ({}, "--category dresses`"),
+        ({"features": "store", "attrs": True}, "--category dresses --features store --attrs`"),
+    ],
+)
+def test_without_the_default_captioner_the_command_that_trains_it_is_told(
+    shop, settings_of, options, command
+):
+    with pytest.raises(UserError, match="found no captioner in runs/captioner-dresses") as found:
+        users._names(settings_of(**options), shop.catalog)
+    assert f"`fashioniq train-captioner --data {shop.data} {command}" in str(found.value)
+
+
+def test_users_that_cannot_be(shop, settings_of, tmp_path):
+    with pytest.raises(UserError, match="--users differences needs attribute labels"):
+        users._names(settings_of(users=["differences"]), without(shop, tmp_path / "a", "attributes"))
+    with pytest.raises(UserError, match="in --users, found somebody"):
+        users._names(settings_of(users=["somebody"]), shop.catalog)
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "found"),
+    [
+        ({"stage": "policy"}, ["differences"], "give its run with --init-from"),
+        ({"stage": "policy", "init_from": "run"}, ["differences", "recorded"], "two turns or more"),
+        ({"stage": "policy", "init_from": "run", "turns": 1}, ["differences"], "two turns or more"),
+        ({"word_noise": 0.1}, ["recorded"], "--word-noise 0.1 needs a simulated user"),
+        ({"stage": "policy", "init_from": "run", "turns": 2}, ["differences"], None),
+        ({"word_noise": 0.1}, ["recorded", "differences"], None),
+        ({}, ["recorded"], None),
+    ],
+)
+def test_options_that_need_simulated_users(settings_of, options, names, found):
+    if found is None:
+        return users._check(settings_of(**options), names)
+    with pytest.raises(UserError, match=found):
+        users._check(settings_of(**options), names)
+
+
+def test_recorded_captions_and_differences_are_sources_in_their_order(shop, settings_of):
+    settings = settings_of(
+        users=["recorded", "differences"], turns=3, seed=4, word_noise=0.25, similar_first=0.75
+    )
+    found = training_users(settings, shop.catalog, shop.features)
+    recorded, differences = found.sources
+    assert type(recorded) is RecordedDialogs and type(differences) is DialogSimulation
+    assert (differences.name, differences.turns, recorded.turns) == ("differences", 3, 1)
+    assert (differences.seed, differences.word_noise, differences.similar_first) == (4, 0.25, 0.75)
+    assert found.kind == "both" and found.captioner is None and found.pairs_alone is None
+    assert found.names == ["recorded", "differences"] and found.max_words == 8
+    assert {split: some.ids for split, some in found.items.items()} == {
+        split: shop.catalog.ids(split) for split in ("train", "val")
+    }
+    pairs = [pair for pair in shop.catalog.pairs("train") if pair.target]
+    assert found.examples == examples_of(pairs)
+    described = users._descriptions(speaker_of(shop, shop.catalog.ids("train")), shop.catalog.ids("train"))
+    wanted = users._vocabulary([], {"train": pairs}, described)
+    assert found.vocabulary.words == wanted.words and len(wanted) > len(SPECIAL)
+
+
+def speaker_of(shop, ids):
+    return LabelSpeaker([shop.catalog.labels[name] for name in ids], language("en"))
+
+
+def test_recorded_captions_alone_and_differences_alone(shop, settings_of):
+    found = training_users(settings_of(users=["recorded"]), shop.catalog, shop.features)
+    assert found.kind == "recorded" and {*found.pairs_alone} == {"train", "val"}
+    assert (
+        not set(found.vocabulary.words)
+        - set(SPECIAL)
+        - {
+            word
+            for pair in found.pairs_alone["train"]
+            for text in pair.captions
+            for word in text.lower().split()
+        }
+        - set("',.!")
+    )
+    found = training_users(settings_of(users=["differences"]), shop.catalog, shop.features)
+    assert found.kind == "simulated" and found.pairs_alone is None
+    ids = shop.catalog.ids("train")
+    assert len(found.examples) == users.DESCRIBED * len(ids) and found.examples[0][2] == ids[0]
+    assert all(candidate in ids and target in ids for candidate, _, target in found.examples)
+    assert [target for _, _, target in found.examples] == [name for name in ids for _ in range(4)]
+
+
+def test_differences_are_told_of_the_products_of_the_split(shop, settings_of):
+    [source] = training_users(settings_of(users=["differences"]), shop.catalog, shop.features).sources
+    source.enter("val", 7, torch.device("cpu"))
+    user, ids = source.users["val"], shop.catalog.ids("val")
+    assert isinstance(user, DescribingUser) and (user.seed, user.max_words) == (0, 8)
+    wanted = speaker_of(shop, ids).describe(2, 4, random.Random(1))
+    assert user.speaker.describe(2, 4, random.Random(1)) == wanted
+    source.enter("train", 7, torch.device("cpu"))
+    assert source.users["train"].seed == epoch_seed(0, 7)
+
+
+def test_a_linear_retriever_hears_whole_captions_and_needs_some(shop, settings_of, tmp_path):
+    settings = settings_of(users=["recorded"], model=RetrieverConfig(kind="linear"))
+    found = training_users(settings, shop.catalog, shop.features)
+    assert found.max_words == MAX_WORDS and found.sources[0].recorded["train"].words_RL.shape[1] > 8
+    pairs = [pair for pair in shop.catalog.pairs("train") if pair.target]
+    assert found.sources[0].count("train") == 3 * len(pairs)  # both captions, and both joined
+    nobody = without(shop, tmp_path / "a", "captions", "attributes", "features")
+    (tmp_path / "captioner").mkdir()
+    monkey = settings_of(
+        captioner=tmp_path / "captioner", users=["captioner"], model=RetrieverConfig(kind="linear")
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users, "load_simulator", lambda *_, **__: (None, None))
+        with pytest.raises(UserError, match=r"--model\.kind linear starts from captions"):
+            training_users(monkey, nobody, shop.features)
+
+
+def test_a_training_that_goes_on_keeps_the_words_of_its_run(shop, settings_of):
+    run = shop.run("retriever")
+    settings = settings_of(users=["differences"], init_from=run)
+    found = training_users(settings, shop.catalog, shop.features)
+    assert found.vocabulary.words == load_retriever(run)[1].words
+
+
+class Simulator:
+    """Stands for a captioner as user."""
+
+    def __init__(self, name, words, longest):
+        self.name, self.words = name, Vocabulary(words)
+        self.captioner = type("Captioner", (), {"max_words": longest})()
+
+    def user(self, items, vocabulary, seed):
+        return self.name, items, vocabulary, seed
+
+
+def test_captioners_are_loaded_with_the_options_and_named_by_their_folders(
+    shop, settings_of, tmp_path, monkeypatch
+):
+    made = []
+
+    def load(run, category, store, labels, **given):
+        made.append((run, category, labels, given))
+        return Simulator(run.name, ["pinkish", "longer"], 5 + len(made)), None
+
+    monkeypatch.setattr(users, "load_simulator", load)
+    runs = [tmp_path / "a", tmp_path / "b", tmp_path / "deep" / "a"]
+    for run in runs:
+        run.mkdir(parents=True)
+    settings = settings_of(users=[str(runs[0]), str(runs[1])], beam=3, samples=1)
+    found = training_users(settings, shop.catalog, shop.features)
+    assert [source.name for source in found.sources] == ["a", "b"] and found.captioner == runs[0]
+    assert found.max_words == 7 and found.vocabulary.words[len(SPECIAL) :] == ["pinkish", "longer"]
+    assert made[0][0] == runs[0] and made[0][1] == "dresses" and made[0][2] == shop.catalog.statement_labels
+    assert made[0][3] == {"beams": 3, "samples": 1, "usual": users.DRAWN_IN_TRAINING}
+    assert found.kind == "simulated" and found.examples == [] and found.pairs_alone is None
+    settings = settings_of(users=[str(runs[0]), str(runs[2])])
+    twice = training_users(settings, shop.catalog, shop.features)
+    assert [source.name for source in twice.sources] == [str(runs[0]), str(runs[2])]
+    assert [source.max_words for source in twice.sources] == [8, 9]
