@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fashioniq import plugins
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
 from fashioniq.config.fields import CATEGORY, option, required
@@ -101,7 +102,8 @@ class EvalGenIR(Generation, DescribedProducts):
     user: str = option(
         "labels",
         "user: labels of the products; endpoint:NAME or local:NAME, a vision-language model at OPENAI_BASE_URL or of "
-        "a folder or the hub, which sees their pictures; or person, who types (give --targets)",
+        "a folder or the hub, which sees their pictures; person, who types (give --targets); or one of your own",
+        part="users",
     )
     details: int = option(2, DETAILS + " (labels)", least=1, research=True)
     fusion_weights: str = "pictures"
@@ -117,9 +119,11 @@ class EvalGenIR(Generation, DescribedProducts):
         super().validate()
         if self.record and self.feedback != "visual":
             raise UserError("--record writes generated pictures; leave it out, or give --feedback visual")
-        if self.user not in ("labels", "person") and not self.user.startswith(("endpoint:", "local:")):
+        known = self.user in ("labels", "person") or self.user.startswith(("endpoint:", "local:"))
+        if not known and not plugins.is_from_outside("users", self.user):
             raise UserError(
-                f"expected labels, person, endpoint:NAME or local:NAME, found {self.user}; correct --user"
+                f"expected labels, person, endpoint:NAME, local:NAME or a user of your own, found {self.user}; correct "
+                "--user"
             )
 
 

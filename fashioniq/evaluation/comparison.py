@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
-from fashioniq.evaluation.results import EvaluationFolder, check_comparable, item_cards, read_evaluation
+from fashioniq.evaluation.results import EvaluationFolder, check_comparable, item_cards, read_evaluation, stated
 from fashioniq.files import UserError, check_writable, discard, one_line, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
@@ -67,7 +67,7 @@ def compare(settings: Compare) -> dict[str, Any]:
         "measure": settings.measure,
         "turn": turn,
         **{
-            key: getattr(evaluations[0].metrics, key) or None
+            key: stated(evaluations[0].metrics, key) or None
             for key in ("protocol", "category", "split", "gallery")
         },
         "dialogs": len(targets),

@@ -96,7 +96,7 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     notes = []
     for other in others:
         for key, name in _SAME.items():
-            ours, theirs = (_of(one.metrics, key) or None for one in (first, other))
+            ours, theirs = (stated(one.metrics, key) or None for one in (first, other))
             if ours != theirs:
                 raise UserError(
                     f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
@@ -114,7 +114,7 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
                 "products"
             )
         for key, name in _BETTER_SAME.items():
-            ours, theirs = (_of(one.metrics, key) or "none" for one in (first, other))
+            ours, theirs = (stated(one.metrics, key) or "none" for one in (first, other))
             if ours != theirs:
                 notes.append(
                     f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}"
@@ -130,7 +130,8 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     return notes
 
 
-def _of(metrics: TurnMetrics, key: str) -> Any:
+def stated(metrics: TurnMetrics, key: str) -> Any:
+    """A value of metrics.json, whether it was measured or stated by the system."""
     return getattr(metrics if key in metrics.__struct_fields__ else metrics.facts, key)
 
 

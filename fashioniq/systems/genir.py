@@ -7,15 +7,17 @@ the best product.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from PIL.Image import Image
 
+from fashioniq import plugins
 from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalGenIR
 from fashioniq.data.dialogues import each, last_round
+from fashioniq.data.parts import named_part
 from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.described_products import (
     WEIGHTS,
@@ -130,6 +132,18 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
         sight = None if options.feedback == "verbal" else world.seen
         labels = [world.catalog.labels.get(name, []) for name in ids]
         return lambda: Correcting(world.describer, labels, sight, options.details, options.seed)
+    if plugins.is_from_outside("users", options.user):
+        own = named_part(
+            "users",
+            options.user,
+            options=getattr(options, "user_options", None),
+            catalog=world.catalog,
+            ids=ids,
+            items=world.gallery.items,
+            seed=options.seed,
+            device=options.device,
+        )
+        return lambda: cast(User, own)
     if options.user == "person":
         shown: dict[str, Callable[[Message], Sequence[Image | str | None]] | None] = {
             "visual": lambda offer: offer.pictures or (),

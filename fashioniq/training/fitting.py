@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import io
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +51,7 @@ from fashioniq.runs import (
     write_run,
 )
 from fashioniq.runs.weights import load_weights, save_model
+from fashioniq.training.folder import command_of
 from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
 from fashioniq.training.processes import mean_over_processes, rank_and_count, shared_out
 
@@ -122,11 +122,6 @@ def _died_in_first_epoch(run: Path) -> bool:
     """Whether a training was killed after its first weights and before its first checkpoint: it begins again."""
     checkpoint, figures = run / "last.ckpt", run / "metrics.csv"
     return figures.exists() and not checkpoint.exists() and len(_rows_before(figures, math.inf)) == 1
-
-
-def command_of(settings: Training) -> str:
-    """Command with these settings: train-dialog-encoder for TrainDialogEncoder."""
-    return re.sub(r"\B(?=[A-Z])", "-", type(settings).__name__).lower()
 
 
 def model_facts(

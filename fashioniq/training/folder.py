@@ -1,5 +1,6 @@
 """Folder of the run that a training writes: its default, and its lock against other trainings."""
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -7,14 +8,9 @@ from pathlib import Path
 from typing import Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from fashioniq.config import (
-    TrainAttributes,
-    TrainCaptioner,
     TrainChatsearcher,
     TrainComposer,
-    TrainDialogEncoder,
-    TrainGenerator,
     Training,
-    TrainRetriever,
 )
 from fashioniq.features.selection import run_folder
 from fashioniq.files import exclusive
@@ -25,13 +21,6 @@ S = TypeVar("S", bound=Training)
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=Run)
-NAMES: dict[type, str] = {  # first part of the name of a run
-    TrainAttributes: "attributes",
-    TrainCaptioner: "captioner",
-    TrainDialogEncoder: "dialog-encoder",
-    TrainGenerator: "generator",
-    TrainRetriever: "retriever",
-}
 
 
 class Trained(NamedTuple, Generic[T]):
@@ -47,12 +36,17 @@ class Trained(NamedTuple, Generic[T]):
         return cls(folder, read_run(folder, kind))
 
 
+def command_of(settings: Training) -> str:
+    """Command with these settings: train-dialog-encoder for TrainDialogEncoder."""
+    return re.sub(r"\B(?=[A-Z])", "-", type(settings).__name__).lower()
+
+
 def folder_of(settings: Training) -> Path:
     """Folder of the run: --run, or by default a folder of runs/ that is named after the model and its category."""
     if isinstance(settings, TrainChatsearcher):
         return settings.run or Path(f"runs/chatsearcher-{settings.stage}")
     composition = settings.model.composition if isinstance(settings, TrainComposer) else ""
-    name = f"composer-{composition}" if composition else NAMES[type(settings)]
+    name = f"composer-{composition}" if composition else command_of(settings).removeprefix("train-")
     category = getattr(settings, "category", None)
     if not category:
         return settings.run or Path("runs") / name

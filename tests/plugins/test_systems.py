@@ -20,7 +20,9 @@ def evaluate(project, titles, tmp_path):
     """Function that evaluates the system and returns the folder of its results."""
 
     def evaluate(**options):
-        project.run("eval-dialogs", system="toy-system", titles=titles, out=tmp_path / "out", batch_size=2, **options)
+        project.run(
+            "eval-dialogs", system="toy-system", titles=titles, out=tmp_path / "out", batch_size=2, **options
+        )
         return tmp_path / "out"
 
     return evaluate
@@ -69,7 +71,9 @@ def test_several_tasks_have_a_folder_each(evaluate, protocol):
         ({"names": ["a", "a"]}, "expected different names of the tasks"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_a_protocol_is_refused_before_any_dialog(refused, monkeypatch, titles, tmp_path, options, why):
+def test_what_does_not_fit_a_protocol_is_refused_before_any_dialog(
+    refused, monkeypatch, titles, tmp_path, options, why
+):
     from toy_parts.system import Halves
 
     monkeypatch.setattr(Halves, "reply", None)
@@ -89,11 +93,19 @@ def test_a_page_that_cannot_be_made_leaves_the_earlier_result(evaluate, monkeypa
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("nowhere", ""), ("no.where:Else", ""), ("json.tool", " (it has no Options and no build)"), ("./my_system.py", " (")],
+    [
+        ("nowhere", ""),
+        ("no.where:Else", ""),
+        ("json.tool", " (it has no Options and no build)"),
+        ("./my_system.py", " ("),
+    ],
 )
 def test_a_name_that_is_no_system_is_refused_in_one_line(refused, name, reason):
     told = refused("eval-dialogs", system=name)
-    assert told.startswith(f"error: there is no system {name}{reason}") and "dar, fashion-iq-dar, toy-system, or" in told
+    assert (
+        told.startswith(f"error: there is no system {name}{reason}")
+        and "dar, fashion-iq-dar, toy-system, or" in told
+    )
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +149,9 @@ def test_its_index_is_built(run, project, capsys):
 
 
 def test_an_export_says_that_it_is_no_retriever(run, refused, tmp_path):
-    assert "expected a retriever, found a toy-system" in refused("export", run=run, to="onnx", out=tmp_path / "out")
+    assert "expected a retriever, found a toy-system" in refused(
+        "export", run=run, to="onnx", out=tmp_path / "out"
+    )
 
 
 def test_a_kind_of_run_that_no_system_loads_is_refused(run, tmp_path):
