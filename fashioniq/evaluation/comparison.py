@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
-from fashioniq.evaluation.results import EvaluationFolder, check_comparable, item_cards, read_evaluation, stated
+from fashioniq.evaluation.results import (
+    EvaluationFolder,
+    check_comparable,
+    item_cards,
+    read_evaluation,
+    stated,
+)
 from fashioniq.files import UserError, check_writable, discard, one_line, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
