@@ -20,7 +20,7 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary
 from fashioniq.encoders.timm import Encoding
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.models.captioner import Captioner
@@ -294,9 +294,9 @@ def same_ranks(
 class RecordingBestItem(BestItem):
     """BestItem that records the first items of a training step."""
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        self.first_B = talk.turns[0].offer.item_B
-        return super().offer(talk, gallery)
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        self.first_B = state.turns[0].offer.item_B
+        return super().offer(state, gallery)
 
 
 def retriever_step(setting: Setting, attention: str) -> Stage:

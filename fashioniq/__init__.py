@@ -12,9 +12,10 @@ from typing import Any
 from fashioniq import compat as _compat  # first: makes torchvision importable beside any torch
 
 __version__ = "0.2.0"
-__all__ = ["Message", "System", "__version__", "load"]
+__all__ = ["Dialog", "Message", "System", "__version__", "load"]
 
 _MODULES = {
+    "Dialog": "fashioniq.loop.dialog",
     "Message": "fashioniq.loop.messages",
     "System": "fashioniq.loop.rollout",
     "load": "fashioniq.systems",

@@ -11,6 +11,7 @@ from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.evaluation.run import Evaluated
 from fashioniq.evaluation.users import UserTable
 from fashioniq.features.store import FeatureStore
+from fashioniq.loop.dialog import Dialog as Dialog
 from fashioniq.loop.messages import Message as Message
 from fashioniq.loop.rollout import System as System
 from fashioniq.models.configs import CaptionerConfig

@@ -8,7 +8,7 @@ import numpy as np
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 
 class CandidateAware:
@@ -21,12 +21,12 @@ class CandidateAware:
     def __init__(self, topics: Sequence["Known | Predicted"], count: int) -> None:
         self.topics, self.count = {topic.question: topic for topic in topics}, count
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.turns:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.turns:
             return Message()
-        candidates = gallery.top(talk.queries[-1], min(self.count, len(gallery)))[1].tolist()
+        candidates = gallery.top(state.queries[-1], min(self.count, len(gallery)))[1].tolist()
         return Message(
-            texts=[self.best(asked, items) for asked, items in zip(talk.questions, candidates, strict=True)]
+            texts=[self.best(asked, items) for asked, items in zip(state.questions, candidates, strict=True)]
         )
 
     def best(self, asked: Sequence[str], items: Sequence[int]) -> str:

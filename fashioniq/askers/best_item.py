@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 
 class BestItem:
@@ -19,13 +19,13 @@ class BestItem:
     def __init__(self, exclude_shown: bool = False) -> None:
         self.exclude_shown = exclude_shown
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.queries:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.queries:
             return Message()
-        return Message(item_B=self.candidates(talk, gallery, 1)[:, 0])
+        return Message(item_B=self.candidates(state, gallery, 1)[:, 0])
 
-    def candidates(self, talk: Talk, gallery: Gallery, count: int) -> Tensor:
+    def candidates(self, state: DialogState, gallery: Gallery, count: int) -> Tensor:
         """Positions of the items nearest to the query that may be offered, B×count, nearest first."""
-        shown = talk.shown if self.exclude_shown else ()
-        _, item_BK = gallery.top(talk.queries[-1], count, torch.stack(shown, 1) if shown else None)
+        shown = state.shown if self.exclude_shown else ()
+        _, item_BK = gallery.top(state.queries[-1], count, torch.stack(shown, 1) if shown else None)
         return item_BK

@@ -6,7 +6,7 @@ from fashioniq.data.dialogues import split_round
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.llm.completer import Completer
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 LONGEST = 200  # maximum characters of a question, and of a caption in a prompt
 FALLBACK = "what else can be seen?"  # used if the model output has no question
@@ -45,10 +45,10 @@ class FewShot:
     def __init__(self, model: Completer) -> None:
         self.model = model
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.turns:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.turns:
             return Message()
-        prompts = [_prompt(rounds) for rounds in talk.rounds]
+        prompts = [_prompt(rounds) for rounds in state.rounds]
         return Message(texts=[clean_question(text) for text in self.model.complete(prompts, 40)])
 
 
@@ -59,10 +59,10 @@ class AllAtOnce:
         self.model, self.count = model, count
         self._questions: dict[str, list[str]] = {}  # by caption, so that the model is called once per caption
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.turns:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.turns:
             return Message()
-        captions, number = [rounds[0] for rounds in talk.rounds], len(talk.turns) - 1
+        captions, number = [rounds[0] for rounds in state.rounds], len(state.turns) - 1
         if new := [caption for caption in captions if caption not in self._questions]:
             prompts = [
                 _ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self.count) for caption in new

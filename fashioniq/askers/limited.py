@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Asker, Message, Talk
+from fashioniq.loop.messages import Asker, DialogState, Message
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,6 @@ class Limited:
     asker: Asker | None
     count: int
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        asked = len(talk.questions[0])
-        return self.asker.offer(talk, gallery) if self.asker and asked < self.count else Message()
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        asked = len(state.questions[0])
+        return self.asker.offer(state, gallery) if self.asker and asked < self.count else Message()

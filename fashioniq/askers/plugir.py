@@ -10,7 +10,7 @@ from torch import Tensor
 from fashioniq.askers.attribute_questions import Known
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 PROPOSED = 5  # questions per round, as in the paper
 
@@ -44,24 +44,24 @@ class AboutCandidates:
         self.encode, self.text, self.answered = encode, text, answered
         self.nearest, self.clusters, self.context, self.filtered = nearest, clusters, context, filtered
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.turns:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.turns:
             return Message()
-        item_BK = gallery.top(talk.queries[-1], min(self.nearest, len(gallery)))[1]
-        texts = self.text(talk.rounds)
+        item_BK = gallery.top(state.queries[-1], min(self.nearest, len(gallery)))[1]
+        texts = self.text(state.rounds)
         proposed = [
             self._proposed(asked, text, gallery.vectors_ND[item_K].float(), item_K.tolist())
-            for asked, text, item_K in zip(talk.questions, texts, item_BK, strict=True)
+            for asked, text, item_K in zip(state.questions, texts, item_BK, strict=True)
         ]
         pairs = [(row, question) for row, some in enumerate(proposed) for question in some]
         with_question_RD = self.encode([f"{texts[row]}, {question}" for row, question in pairs])
         best: dict[int, tuple[float, str]] = {}
         for (row, question), vector_D in zip(pairs, with_question_RD, strict=True):
             vectors_KD = gallery.vectors_ND[item_BK[row]].float()
-            change = divergence(talk.queries[-1].vector_BD[row].float(), vector_D.float(), vectors_KD)
+            change = divergence(state.queries[-1].vector_BD[row].float(), vector_D.float(), vectors_KD)
             if row not in best or change < best[row][0]:
                 best[row] = change, question
-        return Message(texts=[best[row][1] for row in range(talk.batch)])
+        return Message(texts=[best[row][1] for row in range(state.batch)])
 
     def _proposed(
         self, asked: Sequence[str], text: str, vectors_KD: Tensor, items: Sequence[int]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fashioniq.data.dialogues import Dialogue, split_round
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 
 class RecordedOffers:
@@ -18,10 +18,10 @@ class RecordedOffers:
     def __init__(self, offers: Sequence[Message]) -> None:
         self.offers = offers
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if len(talk.turns) >= len(self.offers):
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if len(state.turns) >= len(self.offers):
             raise UserError(f"only {len(self.offers) - 1} questions are available; use fewer --rounds")
-        return self.offers[len(talk.turns)]
+        return self.offers[len(state.turns)]
 
 
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> RecordedOffers:

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 
 
 class RecordedItems:
@@ -21,8 +21,8 @@ class RecordedItems:
         """The first offer."""
         return Message(item_B=self.item_BT[:, 0])
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        turn = len(talk.turns)
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        turn = len(state.turns)
         if turn >= self.item_BT.shape[1]:
             raise UserError(f"the sessions have only {self.item_BT.shape[1]} turns; use fewer turns")
         return Message(item_B=self.item_BT[:, turn])

@@ -27,7 +27,7 @@ class DescribedProduct:
         return frozenset(word for words in self.labels for word in words)
 
 
-class Dialog(NamedTuple):
+class WrittenDialog(NamedTuple):
     """Texts of a dialog, the user's first and last, and the label words that the user asked for, if known."""
 
     texts: tuple[str, ...]
@@ -64,7 +64,9 @@ class Writer(Protocol):
         """Tokens of prompts and answers so far, if a language model writes."""
         ...
 
-    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(
+        self, products: Sequence[DescribedProduct], seeds: Sequence[str]
+    ) -> list[WrittenDialog | None]:
         """A dialog of several rounds that leads to each product."""
         ...
 

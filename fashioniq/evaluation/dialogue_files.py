@@ -244,7 +244,7 @@ def _make(
                     path,
                     [
                         Dialogue(image, tuple(rounds))
-                        for image, rounds in zip(images, dialogs.talk.rounds, strict=True)
+                        for image, rounds in zip(images, dialogs.state.rounds, strict=True)
                     ],
                 )
             except EOFError as error:  # the person ended the input

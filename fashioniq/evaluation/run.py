@@ -101,7 +101,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             system, user, target_B, first = task.batch(range(start, min(start + batch_size, task.count)))
             dialogs = rollout(system, user, target_B, first, task.turns)
             size = len(system.gallery)
-            tops = [system.gallery.top(query_BD, depth_of(size)) for query_BD in dialogs.talk.queries]
+            tops = [system.gallery.top(query_BD, depth_of(size)) for query_BD in dialogs.state.queries]
             ranks.append(dialogs.ranks.cpu())
             best.append(torch.stack([item_BK[:, :TOP] for _, item_BK in tops], 1).cpu())
             logged += _logged(dialogs, tops, system)
@@ -128,7 +128,7 @@ def _logged(
     turns_B = dialogs.logged(ids, system.vocabulary)
     pictures: Sequence[str | UnsetType | None] = [UNSET] * len(turns_B)
     if isinstance(system.asker, GeneratedPicture):
-        last = system.offer(dialogs.talk)
+        last = system.offer(dialogs.state)
         pictures = [message.picture for message in last.logged(ids, len(turns_B))]
     for target, turns, best_T, last_K, picture in zip(
         dialogs.target_B.tolist(), turns_B, best_BT, last_BK, pictures, strict=True

@@ -116,7 +116,7 @@ def asked(
         )
         first = Message(item_B=first_Q[batch_B].to(device))
         dialogs = rollout(system, user, target_Q[batch_B].to(device), first, turns=1, rank=False)
-        found += dialogs.talk.queries
+        found += dialogs.state.queries
     query = loop_query.Query.joined(found)
     if len(rows) == len(queries):
         return query

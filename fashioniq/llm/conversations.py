@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from fashioniq.data.conversations import PLACEHOLDER
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
-from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
+from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 
 VERSION = "1"  # of the prompts; a part of the key of the cache, as it is in the prompts
 ATTEMPTS = 3  # answers that are asked for until one has the form
@@ -56,7 +56,9 @@ class LanguageModelWriter:
         """Tokens of all prompts and answers, including cached ones."""
         return self._model.tokens
 
-    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(
+        self, products: Sequence[DescribedProduct], seeds: Sequence[str]
+    ) -> list[WrittenDialog | None]:
         """Dialogs; None if no answer is a list of turns of the user and the assistant in alternation."""
         return self._ask([_DIALOG + clean(one.caption, LONGEST) for one in products], 400, _dialog_of)
 
@@ -114,8 +116,8 @@ def _two_rounds_of(content: Any) -> TwoRounds:
     return TwoRounds(first, shown, second)
 
 
-def _dialog_of(content: Any) -> Dialog:
+def _dialog_of(content: Any) -> WrittenDialog:
     roles = [turn["role"] for turn in content]
     if len(roles) < 3 or roles != ["assistant" if place % 2 else "user" for place in range(len(roles) | 1)]:
         raise ValueError("not an alternation that begins and ends with the user")
-    return Dialog(tuple(_text(turn["text"]) for turn in content))
+    return WrittenDialog(tuple(_text(turn["text"]) for turn in content))

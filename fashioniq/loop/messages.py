@@ -1,6 +1,6 @@
 """Messages of a dialog, and the interfaces of its three roles: retriever, asker and user.
 
-Only `User.reply` gets the target. Messages, turns and talks have no field for it, nor for anything that
+Only `User.reply` gets the target. Messages, turns and states have no field for it, nor for anything that
 identifies the dialog.
 """
 
@@ -84,7 +84,7 @@ class Turn(NamedTuple):
         return [join_round(question, answer) if question else answer for question, answer in pairs]
 
 
-class Talk(NamedTuple, Generic[S]):
+class DialogState(NamedTuple, Generic[S]):
     """Immutable state of B dialogs, without targets. A live session has B = 1."""
 
     batch: int
@@ -126,7 +126,7 @@ class Retriever(Protocol[S]):
 class Asker(Protocol):
     """Chooses the next offer: the best item, a question or a generated picture."""
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
         """Return the next offer; before the first turn, an empty message or a first item."""
         ...
 

@@ -18,13 +18,13 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Asker, Message, Retriever, S, Talk, Turn, User
+from fashioniq.loop.messages import Asker, DialogState, Message, Retriever, S, Turn, User
 from fashioniq.loop.offers import Offers
 from fashioniq.loop.query import Query
 from fashioniq.loop.wording import Wording
 
 if TYPE_CHECKING:
-    from fashioniq.loop.live import Live
+    from fashioniq.loop.dialog import Dialog
 
 MAX_WORDS = 64  # maximum known words of a text; the rest is ignored
 
@@ -53,24 +53,24 @@ class System(Generic[S]):
         """Whether it offers products, which replies refer to; otherwise it asks, or only reads what is said."""
         return bool(getattr(self.asker, "shows_items", False))
 
-    def dialog(self) -> "Live[S]":
+    def dialog(self) -> "Dialog[S]":
         """Start a dialog with one person."""
-        from fashioniq.loop.live import Live  # it imports this module
+        from fashioniq.loop.dialog import Dialog  # it imports this module
 
-        return Live.begin(self)
+        return Dialog.start(self)
 
-    def begin(self, batch: int) -> Talk[S]:
+    def start(self, batch: int) -> DialogState[S]:
         """Start `batch` dialogs."""
-        return Talk(batch, self.retriever.start(batch))
+        return DialogState(batch, self.retriever.start(batch))
 
-    def offer(self, talk: Talk[S]) -> Message:
+    def offer(self, state: DialogState[S]) -> Message:
         """Return the next offer to the user."""
-        return self.asker.offer(talk, self.gallery)
+        return self.asker.offer(state, self.gallery)
 
-    def hear(
-        self, talk: Talk[S], offer: Message, reply: Message, wishes: Sequence[Wishes] | None = None
-    ) -> Talk[S]:
-        """Return the talk with one more turn; its query is the last of `talk.queries`.
+    def observe(
+        self, state: DialogState[S], offer: Message, reply: Message, wishes: Sequence[Wishes] | None = None
+    ) -> DialogState[S]:
+        """Return the state with one more turn; its query is the last of `state.queries`.
 
         An offer without a product, of a system that shows products, is about the mean of the gallery. `wishes` are
         what holds after the reply, if that is not to be read from the reply, such as for a part of a longer one.
@@ -82,11 +82,11 @@ class System(Generic[S]):
         if inputs is None and offer.item_B is not None:
             inputs = self.gallery.items.inputs(offer.item_B)
         if inputs is None and self.shows_items:
-            inputs = self._mean(talk.batch)
+            inputs = self._mean(state.batch)
         turn = Turn(offer, reply, inputs)
-        vector_BD, state = self.retriever.step(talk.state, turn)
-        query = Query(vector_BD, self._wishes(talk, offer, reply) if wishes is None else wishes)
-        return Talk(talk.batch, state, (*talk.turns, turn), (*talk.queries, query))
+        vector_BD, history = self.retriever.step(state.state, turn)
+        query = Query(vector_BD, self._wishes(state, offer, reply) if wishes is None else wishes)
+        return DialogState(state.batch, history, (*state.turns, turn), (*state.queries, query))
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says; without `wording`, which of its words the retriever has learned."""
@@ -118,22 +118,22 @@ class System(Generic[S]):
         attributes_BA = items.attributes_NA.new_zeros(batch, items.attributes_NA.shape[1])
         return ItemInputs(features_BD, attributes_BA, mean_1D.expand(batch, -1))
 
-    def _wishes(self, talk: Talk[S], offer: Message, reply: Message) -> list[Wishes] | None:
+    def _wishes(self, state: DialogState[S], offer: Message, reply: Message) -> list[Wishes] | None:
         """What holds after a reply in each dialog."""
         if self.wording is None:
             return None
         texts = reply.texts
         if texts is None and reply.words_BL is not None and self.vocabulary is not None:
             texts = self.vocabulary.decode(reply.words_BL)
-        before = (talk.queries[-1].wishes if talk.queries else None) or [Wishes()] * talk.batch
-        items = [None] * talk.batch if offer.item_B is None else offer.item_B.tolist()
-        rows = zip(before, texts or [""] * talk.batch, items, strict=True)
+        before = (state.queries[-1].wishes if state.queries else None) or [Wishes()] * state.batch
+        items = [None] * state.batch if offer.item_B is None else offer.item_B.tolist()
+        rows = zip(before, texts or [""] * state.batch, items, strict=True)
         return [self.wording.after(wishes, text, item) for wishes, text, item in rows]
 
-    def top(self, talk: Talk[S], count: int = 10) -> list[list[Product]]:
+    def top(self, state: DialogState[S], count: int = 10) -> list[list[Product]]:
         """Return the best products of each dialog, best first; before the first turn, typical products."""
         return self.nearest(
-            talk.queries[-1] if talk.queries else self.gallery.mean_1D.expand(talk.batch, -1), count
+            state.queries[-1] if state.queries else self.gallery.mean_1D.expand(state.batch, -1), count
         )
 
     def nearest(
@@ -172,28 +172,28 @@ def _with_other_words(text: str, said: str, meant: str) -> str:
 
 @dataclass(frozen=True)
 class Dialogs:
-    """Batch of finished dialogs: targets, talk, and the 0-based rank of each target after every turn, B×T."""
+    """Batch of finished dialogs: targets, state, and the 0-based rank of each target after every turn, B×T."""
 
     target_B: Tensor
-    talk: Talk
+    state: DialogState
     rank_BT: Tensor | None
 
     @property
     def shown_BT(self) -> Tensor:
         """Positions of the items offered, B×T."""
         return torch.stack(
-            [turn.offer.item_B for turn in self.talk.turns if turn.offer.item_B is not None], 1
+            [turn.offer.item_B for turn in self.state.turns if turn.offer.item_B is not None], 1
         )
 
     @property
     def query_BTD(self) -> Tensor:
         """Queries after every turn, B×T×D."""
-        return torch.stack([query.vector_BD for query in self.talk.queries], 1)
+        return torch.stack([query.vector_BD for query in self.state.queries], 1)
 
     def logged(self, ids: Sequence[str], vocabulary: Vocabulary | None) -> list[list[LoggedTurn]]:
         """Return the turns of each dialog for the log, without the products shown."""
         columns = []
-        for turn, rank_B in zip(self.talk.turns, self.ranks.T.tolist(), strict=True):
+        for turn, rank_B in zip(self.state.turns, self.ranks.T.tolist(), strict=True):
             replies, words = turn.reply.texts, turn.rounds
             if replies is None and turn.reply.words_BL is not None and vocabulary:
                 replies = words = vocabulary.decode(turn.reply.words_BL)
@@ -222,21 +222,21 @@ def rollout(
     first: Message,
     turns: int,
     rank: bool = True,
-    talk: Talk | None = None,
+    state: DialogState | None = None,
 ) -> Dialogs:
     """Simulate dialogs of `turns` turns, the first of which has the offer `first`.
 
-    With `talk`, they continue from there, and only the ranks of later turns are returned. Targets are used by
+    With `state`, they continue from there, and only the ranks of later turns are returned. Targets are used by
     the user and the ranks only.
     """
-    talk, offer = talk or system.begin(len(target_B)), first
-    begun = len(talk.turns)
+    state, offer = state or system.start(len(target_B)), first
+    begun = len(state.turns)
     for number in range(begun, turns):
         if number > begun:
-            offer = system.offer(talk)
-        talk = system.hear(talk, offer, user.reply(target_B, offer, number))
+            offer = system.offer(state)
+        state = system.observe(state, offer, user.reply(target_B, offer, number))
     if not rank:
-        return Dialogs(target_B, talk, None)
+        return Dialogs(target_B, state, None)
     # all turns together: the host waits for a GPU once
-    rank_R = system.gallery.rank(Query.joined(talk.queries[begun:]), target_B.repeat(turns - begun))
-    return Dialogs(target_B, talk, rank_R.view(-1, len(target_B)).T.contiguous())
+    rank_R = system.gallery.rank(Query.joined(state.queries[begun:]), target_B.repeat(turns - begun))
+    return Dialogs(target_B, state, rank_R.view(-1, len(target_B)).T.contiguous())

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fashioniq.data.differences import Described, Fact, facts_of, phrase, sentence
 from fashioniq.data.languages import ENGLISH
-from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
+from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 
 HINTS: dict[str, Fact] = {  # attributes paraphrased by general knowledge
     "black": Fact("is", "the color of coal"),
@@ -95,7 +95,9 @@ class Templates:
     def __init__(self) -> None:
         self.tokens: dict[str, int] = {}
 
-    def dialogs(self, products: Sequence[DescribedProduct], seeds: Sequence[str]) -> list[Dialog | None]:
+    def dialogs(
+        self, products: Sequence[DescribedProduct], seeds: Sequence[str]
+    ) -> list[WrittenDialog | None]:
         """Dialogs of three or four rounds; None for a product with fewer than three attributes."""
         return [_dialog(one, random.Random(seed)) for one, seed in zip(products, seeds, strict=True)]
 
@@ -140,7 +142,7 @@ def _say(template: str, facts: Sequence[Fact], garment: str = "") -> str:
     )
 
 
-def _dialog(product: DescribedProduct, chance: random.Random) -> Dialog | None:
+def _dialog(product: DescribedProduct, chance: random.Random) -> WrittenDialog | None:
     garment, wishes = _wishes(product, chance)
     rounds = min(chance.choice((3, 3, 4)), len(wishes))
     if rounds < 3:
@@ -154,7 +156,9 @@ def _dialog(product: DescribedProduct, chance: random.Random) -> Dialog | None:
     for facts, answer in zip(spoken[1:], chance.sample(_ANSWERS, rounds - 1), strict=True):
         asked = _QUESTIONS.get(facts[0].family, _OTHERWISE) if chance.random() < 0.7 else _OTHERWISE
         texts += [f"{chance.choice(_THANKS)} {chance.choice(asked)}".strip(), _say(answer, facts)]
-    return Dialog(tuple(texts), frozenset(word for part in parts for fact in part for word in fact.words))
+    return WrittenDialog(
+        tuple(texts), frozenset(word for part in parts for fact in part for word in fact.words)
+    )
 
 
 def _two_rounds(pair: FeedbackPair, chance: random.Random) -> TwoRounds | None:

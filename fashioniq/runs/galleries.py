@@ -112,12 +112,12 @@ def sample_queries(system: System) -> Tensor:
     """Queries Q×D of dialogs of one turn about random products, in words of the cards of other products."""
     ids, generator = system.gallery.items.ids, torch.Generator().manual_seed(0)
     item_2Q = torch.randint(len(ids), (2, QUERIES), generator=generator)
-    talk = system.begin(QUERIES)
-    offer = system.offer(talk)
+    state = system.start(QUERIES)
+    offer = system.offer(state)
     if system.shows_items:
         offer = offer._replace(item_B=item_2Q[0].to(system.gallery.vectors_ND.device))
     cards = system.cards
     products = [ids[item] for item in item_2Q[1].tolist()]
     said = [[*cards.attributes.get(name, []), *cards.titles.get(name, name).split()] for name in products]
     reply = Message(texts=[" ".join(words[:WORDS]) for words in said])
-    return system.hear(talk, offer, reply).queries[-1].vector_BD
+    return system.observe(state, offer, reply).queries[-1].vector_BD

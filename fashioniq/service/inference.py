@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import Product
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.gallery import EngineError
-from fashioniq.loop.live import Live
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 from fashioniq.service.problems import Problem
@@ -35,10 +35,10 @@ log = logging.getLogger("fashioniq.service")
 class _SearchJob:
     """Search of the dialog that `live` returns."""
 
-    live: Callable[[], Live]
+    live: Callable[[], Dialog]
     count: int
     allowed_N: Tensor | None
-    done: "Future[tuple[Live, list[Product]]]" = field(default_factory=Future)
+    done: "Future[tuple[Dialog, list[Product]]]" = field(default_factory=Future)
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Inference:
         return self._jobs.qsize()
 
     def search(
-        self, live: Callable[[], Live], count: int, allowed_N: Tensor | None
-    ) -> tuple[Live, list[Product]]:
+        self, live: Callable[[], Dialog], count: int, allowed_N: Tensor | None
+    ) -> tuple[Dialog, list[Product]]:
         """Return the dialog and the products nearest to its query, among the allowed ones.
 
         Raises Problem if too many requests wait or the search engine fails, and whatever `live` raises.
@@ -115,7 +115,7 @@ class Inference:
                     return
 
     def _do(self, jobs: list[_SearchJob | _Call]) -> None:
-        ready: list[tuple[_SearchJob, Live]] = []
+        ready: list[tuple[_SearchJob, Dialog]] = []
         for job in jobs:
             try:
                 if isinstance(job, _Call):
@@ -124,14 +124,14 @@ class Inference:
                     ready.append((job, job.live()))
             except BaseException as error:
                 job.done.set_exception(error)
-        groups: dict[tuple[int, int], list[tuple[_SearchJob, Live]]] = {}
+        groups: dict[tuple[int, int], list[tuple[_SearchJob, Dialog]]] = {}
         for job, live in ready:
             mask = 0 if job.allowed_N is None else id(job.allowed_N)
             groups.setdefault((id(live.system), mask), []).append((job, live))
         for group in groups.values():
             self._search(group[0][1].system, group)
 
-    def _search(self, system: System, group: list[tuple[_SearchJob, Live]]) -> None:
+    def _search(self, system: System, group: list[tuple[_SearchJob, Dialog]]) -> None:
         """Search the dialogs of one system with one mask together."""
         self.largest = max(self.largest, len(group))
         try:

@@ -9,7 +9,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of
 from fashioniq.data.statements import stated_attributes
 from fashioniq.language.wishes import Wishes
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.service.schemas import (
     FacetCounts,
     FamilyCounts,
@@ -122,7 +122,7 @@ def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> 
     return [Notice(code="not-all", text="No product has all of it; these come closest.")]
 
 
-def parts(live: Live, name: str) -> ScorePartsReply:
+def parts(live: Dialog, name: str) -> ScorePartsReply:
     """Parts of the score of a product in a dialog."""
     gallery, wording = live.system.gallery, live.system.wording
     item = gallery.items.positions[name]

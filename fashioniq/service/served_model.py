@@ -24,7 +24,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json
 from fashioniq.generators.illustrated import Illustrated
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
@@ -186,7 +186,7 @@ class Served:
         chosen = diverse(gallery.vectors_ND[item_M], gallery.mean_1D[0], count)
         return [gallery.items.ids[item] for item in item_M[chosen].tolist()]
 
-    def product(self, name: str, live: Live) -> Product:
+    def product(self, name: str, live: Dialog) -> Product:
         """A product at its distance from the query of a dialog."""
         gallery = self.system.gallery
         vector_D = gallery.vectors_ND[gallery.items.positions[name]].float()

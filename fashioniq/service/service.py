@@ -24,8 +24,8 @@ from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed, tokenize
 from fashioniq.generators.illustrated import IllustratedState as Illustrations
+from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.loop.live import DialogStep, Live
 from fashioniq.service.exploring import DEEPEST, explored, propensities
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -96,7 +96,7 @@ class Service:
     ) -> None:
         self.store, self.models, self.inference, self.explore = store, models, inference, explore
         self.events = Spool(store, spool)
-        self._dialogs: OrderedDict[str, Live] = OrderedDict()  # state after the turn of a query_id
+        self._dialogs: OrderedDict[str, Dialog] = OrderedDict()  # state after the turn of a query_id
         self._lock = threading.Lock()
         self._drawing = threading.Semaphore(DRAWING)
 
@@ -116,9 +116,11 @@ class Service:
         if not steps:
             return self._diverse(served, wanted, watch)[1]
         steps = _counting(served, steps)
-        live, ranking = self._ranking(served, lambda: Live.begin(served.system).replay(steps), wanted, watch)
+        live, ranking = self._ranking(
+            served, lambda: Dialog.start(served.system).replay(steps), wanted, watch
+        )
         if request.explain and not served.draws:
-            self._explain(ranking, lambda: Live.begin(served.system).replay(steps[:-1]), steps[-1], live)
+            self._explain(ranking, lambda: Dialog.start(served.system).replay(steps[:-1]), steps[-1], live)
         return ranking
 
     def similar(self, category: str, name: str, k: int) -> RankingReply:
@@ -177,7 +179,7 @@ class Service:
             near = about and self._item(served, about)
             live, ranking = self._ranking(
                 served,
-                lambda: _near(served, near) if near else Live.begin(served.system).after(found.step),
+                lambda: _near(served, near) if near else Dialog.start(served.system).after(found.step),
                 wanted,
                 watch,
             )
@@ -263,7 +265,7 @@ class Service:
         step = self._resolved(served, found.step)
         before = self._before(served, turns)
         if served.draws and step.says:  # words that replace all others
-            before = lambda: Live.begin(served.system)  # noqa: E731
+            before = lambda: Dialog.start(served.system)  # noqa: E731
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
         explores = session.arm == "explore"
         wanted = _Wanted(
@@ -349,12 +351,12 @@ class Service:
                     return
         raise wrong("/product", "not_shown", "not-shown")
 
-    def _diverse(self, served: Served, wanted: "_Wanted", watch: "_Watch") -> tuple[Live, RankingReply]:
+    def _diverse(self, served: Served, wanted: "_Wanted", watch: "_Watch") -> tuple[Dialog, RankingReply]:
         """The first products for someone who has not said anything: some that differ from each other."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
-        def begin() -> tuple[Live, list[Product]]:
-            live = Live.begin(served.system)
+        def begin() -> tuple[Dialog, list[Product]]:
+            live = Dialog.start(served.system)
             if served.asks:
                 _ = live.offer
             return live, [served.product(name, live) for name in served.first(mask_N, wanted.k)]
@@ -363,12 +365,12 @@ class Service:
         return live, self._answer(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def _ranking(
-        self, served: Served, live_of: Callable[[], Live], wanted: "_Wanted", watch: "_Watch"
-    ) -> tuple[Live, RankingReply]:
+        self, served: Served, live_of: Callable[[], Dialog], wanted: "_Wanted", watch: "_Watch"
+    ) -> tuple[Dialog, RankingReply]:
         """The dialog that `live_of` returns, and the products nearest to its query."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
-        def live_with_offer() -> Live:
+        def live_with_offer() -> Dialog:
             live = live_of()
             if served.asks:
                 _ = live.offer  # in the thread of the models; later it is only read
@@ -388,14 +390,14 @@ class Service:
     def _answer(
         self,
         served: Served,
-        live: Live,
+        live: Dialog,
         products: Sequence[Product],
         *,
         wanted: "_Wanted",
         eligible: int,
         watch: "_Watch",
     ) -> RankingReply:
-        turns, wishes = len(live.talk.turns), live.wishes
+        turns, wishes = len(live.state.turns), live.wishes
         read = wishes if served.system.wording else None
         return RankingReply(
             query_id=f"q_{secrets.token_hex(16)}",
@@ -419,7 +421,7 @@ class Service:
         )
 
     def _explain(
-        self, ranking: RankingReply, before: Callable[[], Live], step: DialogStep, live: Live
+        self, ranking: RankingReply, before: Callable[[], Dialog], step: DialogStep, live: Dialog
     ) -> None:
         """Add the parts of the scores after a step, and the effects of its words, to the results."""
         words = list(dict.fromkeys(ranking.heard.known))[:MOST]
@@ -430,7 +432,9 @@ class Service:
         for one, places, of_score in zip(ranking.results, found, scores, strict=True):
             one.effects, one.parts = places, of_score
 
-    def _row(self, session_id: str, n: int, live: Live, ranking: RankingReply, wanted: "_Wanted") -> TurnRow:
+    def _row(
+        self, session_id: str, n: int, live: Dialog, ranking: RankingReply, wanted: "_Wanted"
+    ) -> TurnRow:
         """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
         assert ranking.query_id is not None
         ranking.turn = n
@@ -496,17 +500,17 @@ class Service:
             notices=[*notices(served, heard_turns, heard, notes, unmet), *undrawn(last.heard.get("picture"))],
         )
 
-    def _before(self, served: Served, turns: Sequence[TurnRow]) -> Callable[[], Live]:
+    def _before(self, served: Served, turns: Sequence[TurnRow]) -> Callable[[], Dialog]:
         """Function for the thread of the models that returns the dialog after these turns."""
         steps = steps_of(turns)
         steps = [self._resolved(served, step) for step in steps]
         steps = _counting(served, steps)
         start = turns[0].about and self._item(served, turns[0].about)
 
-        def live() -> Live:
+        def live() -> Dialog:
             if (found := self._known(served, turns[-1].query_id)) is not None:
                 return found
-            return (_near(served, start) if start else Live.begin(served.system)).replay(steps)
+            return (_near(served, start) if start else Dialog.start(served.system)).replay(steps)
 
         return live
 
@@ -543,7 +547,7 @@ class Service:
         about = step.about
         return step._replace(about=self._item(served, about)) if isinstance(about, str) else step
 
-    def _known(self, served: Served, query_id: str) -> Live | None:
+    def _known(self, served: Served, query_id: str) -> Dialog | None:
         """The state after a turn, if it is kept and the model was not loaded again since, with other products."""
         with self._lock:
             found = self._dialogs.get(query_id)
@@ -552,7 +556,7 @@ class Service:
             self._dialogs.move_to_end(query_id)
             return found
 
-    def _remember(self, query_id: str, live: Live) -> None:
+    def _remember(self, query_id: str, live: Dialog) -> None:
         with self._lock:
             self._dialogs[query_id] = live
             while len(self._dialogs) > (WITH_PICTURE if _width(live) else REMEMBERED):
@@ -601,15 +605,15 @@ class _Watch:
         return round(1000 * (time.perf_counter() - self._began))
 
 
-def _generated(live: Live) -> Image | None:
+def _generated(live: Dialog) -> Image | None:
     """The picture generated from the last words."""
-    state = live.talk.state
+    state = live.state.state
     return state.pictures[0] if isinstance(state, Illustrations) else None
 
 
-def _width(live: Live) -> int | None:
+def _width(live: Dialog) -> int | None:
     """Width of the generated picture in pixels as it is shown, 0 if it failed; None if none was wanted."""
-    if not isinstance(live.talk.state, Illustrations) or not live.talk.turns:
+    if not isinstance(live.state.state, Illustrations) or not live.state.turns:
         return None
     return min(WIDTH, picture.width) if (picture := _generated(live)) else 0
 
@@ -619,9 +623,9 @@ def _counting(served: Served, steps: list[DialogStep]) -> list[DialogStep]:
     return [step for step in steps if step.says][-1:] if served.draws else steps
 
 
-def _near(served: Served, item: str | ItemInputs) -> Live:
+def _near(served: Served, item: str | ItemInputs) -> Dialog:
     """A dialog without turns whose products are those like a product or picture."""
-    return Live.begin(served.system).at(item)
+    return Dialog.start(served.system).at(item)
 
 
 def _is_picture(name: str | None) -> bool:

@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Any
 
 from fashioniq.language.wishes import Wishes
-from fashioniq.loop.live import ChosenLabel, DialogStep, wishes_after
+from fashioniq.loop.dialog import ChosenLabel, DialogStep, wishes_after
 from fashioniq.service.schemas import LabelWishBody, TurnReply
 from fashioniq.service.served_model import Served
 from fashioniq.service.store import TurnRow

@@ -9,7 +9,7 @@ from rapidfuzz.process import extract
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes
-from fashioniq.loop.live import ChosenLabel, DialogStep
+from fashioniq.loop.dialog import ChosenLabel, DialogStep
 from fashioniq.loop.wording import key_of
 from fashioniq.service.problems import wrong
 from fashioniq.service.schemas import Changed, FiltersBody, HeardReply, Held, LabelWishBody, WishHeard

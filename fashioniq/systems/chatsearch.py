@@ -139,7 +139,7 @@ def _retriever(
                 system = System(model, asker, gallery)
                 unused_B = torch.zeros(len(part), dtype=torch.long, device=device)  # neither uses the target
                 dialogs = rollout(system, user, unused_B, asker.first, turns, rank=False)
-                query_QD[part] = dialogs.talk.queries[-1].vector_BD.cpu()
+                query_QD[part] = dialogs.state.queries[-1].vector_BD.cpu()
         return Found(query_QD)
 
     return VectorSearch(gallery.vectors_ND.cpu(), queries)

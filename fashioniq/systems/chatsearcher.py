@@ -15,7 +15,7 @@ from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.messages import Turn as Exchange
 from fashioniq.loop.rollout import System
 from fashioniq.models.chat_tokens import ChatTokens, Words
@@ -84,15 +84,15 @@ class ChatSearcherRetriever:
 class ModelAnswers:
     """Asker that says what the model answered; if it emitted [IMG], it shows the best item not shown before."""
 
-    def offer(self, talk: Talk[ChatState], gallery: Gallery) -> Message:
+    def offer(self, state: DialogState[ChatState], gallery: Gallery) -> Message:
         """The answer; before the first turn, an empty message. In a batch, all dialogs are shown items or none."""
-        if not talk.queries:
+        if not state.queries:
             return Message()
         best = None
-        if any(talk.state.shows):
-            before = torch.stack(talk.shown, 1) if talk.shown else None
-            best = gallery.top(talk.queries[-1], 1, before)[1][:, 0]
-        return Message(texts=list(talk.state.answers), item_B=best)
+        if any(state.state.shows):
+            before = torch.stack(state.shown, 1) if state.shown else None
+            best = gallery.top(state.queries[-1], 1, before)[1][:, 0]
+        return Message(texts=list(state.state.answers), item_B=best)
 
 
 def load(run: Path, chosen: Selection) -> System:

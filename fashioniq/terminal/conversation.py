@@ -5,7 +5,7 @@ import re
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.language.wishes import OfferLimits
-from fashioniq.loop.live import LONGEST, Live
+from fashioniq.loop.dialog import LONGEST, Dialog
 from fashioniq.terminal.view import NONE_LEFT, View, unknown_of_all
 
 HELP = """\
@@ -22,7 +22,7 @@ _CHOSEN = re.compile(r"this is it(?:[,:]?\s+(?:number )?#?(\d+))?[.!]*", re.IGNO
 class Conversation:
     """One dialog in the terminal: `live` is its current state, `chosen` the id of the chosen product."""
 
-    def __init__(self, live: Live, view: View) -> None:
+    def __init__(self, live: Dialog, view: View) -> None:
         self.live, self.view = live, view
         self.chosen: str | None = None
         self.products = view.show(live)
@@ -80,7 +80,7 @@ class Conversation:
         live = self.live.more_like(name)
         self._show(self._after(live, words) if words else live)
 
-    def _after(self, live: Live, words: str) -> Live:
+    def _after(self, live: Dialog, words: str) -> Dialog:
         """Dialog after these words; unchanged if nothing of them is understood."""
         request = live.system.read(words)
         if request.unknown:
@@ -99,7 +99,7 @@ class Conversation:
             return live
         return later
 
-    def _show(self, live: Live, unchanged: str = "Nothing has changed.") -> None:
+    def _show(self, live: Dialog, unchanged: str = "Nothing has changed.") -> None:
         if live is self.live:
             print(unchanged)
             return

@@ -8,7 +8,7 @@ from textwrap import shorten
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog import LONGEST_TITLE
 from fashioniq.data.sanitize import clean
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
 from fashioniq.terminal.pictures import escape_sequence, picture_row, png, protocol_of
@@ -54,7 +54,7 @@ class View:
         self.protocol = protocol_of(sys.stdout)
         self._page_written = False
 
-    def show(self, live: Live) -> list[Product]:
+    def show(self, live: Dialog) -> list[Product]:
         """Print the products of a dialog and return them, in the order of their numbers."""
         products = live.products(self.count)
         print()
@@ -72,7 +72,7 @@ class View:
                 self._write(live, products, ended=False)
         return products
 
-    def end(self, live: Live, products: Sequence[Product]) -> None:
+    def end(self, live: Dialog, products: Sequence[Product]) -> None:
         """Write the page a last time, without the automatic reload."""
         if self._page_written:
             self._write(live, products, ended=True)
@@ -82,7 +82,7 @@ class View:
         if self._page_written:
             self.page.unlink(missing_ok=True)
 
-    def _write(self, live: Live, products: Sequence[Product], ended: bool) -> None:
+    def _write(self, live: Dialog, products: Sequence[Product], ended: bool) -> None:
         drawn = next(iter(live.offer.pictures or ()), None)
         write_live_page(self.page, live.said, live.question, products, live.offered, ended=ended, drawn=drawn)
         if not self._page_written:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.measures import percentiles
 from fashioniq.training.retriever import DialogStarts, RetrieverTraining
@@ -37,23 +37,23 @@ class PolicyTraining(RetrieverTraining):
         target_B, first_B, user, turns, _ = start
         turn = random.Random(self.global_step).randrange(1, turns)  # the same in all processes
         system = System(self.model, self.asker, gallery)
-        talk = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).talk
-        query_BD = talk.queries[-1].vector_BD
+        state = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).state
+        query_BD = state.queries[-1].vector_BD
         others_BC = torch.randint(len(gallery), (len(target_B), OTHERS), device=self.device)
-        item_BC = torch.cat([self._best(system, start, talk), others_BC], 1)
+        item_BC = torch.cat([self._best(system, start, state), others_BC], 1)
         vectors_BCD = self.model.embed_images(gallery.items.features_ND[item_BC])
         square_BC = (query_BD.unsqueeze(1) - vectors_BCD).square().sum(-1)
         return F.cross_entropy(-square_BC / self.temperature, torch.zeros_like(target_B))
 
     @torch.no_grad()
-    def _best(self, system: System, start: DialogStarts, talk: Talk) -> Tensor:
+    def _best(self, system: System, start: DialogStarts, state: DialogState) -> Tensor:
         """The candidate after which the target ranks best on average until the end, B×1."""
         assert isinstance(self.asker, BestItem), "looking ahead chooses among the best items"
-        item_BK = self.asker.candidates(talk, system.gallery, CANDIDATES)
+        item_BK = self.asker.candidates(state, system.gallery, CANDIDATES)
         values = [
             percentiles(
                 rollout(
-                    system, start.user, start.target_B, Message(item_B=item_B), start.turns, talk=talk
+                    system, start.user, start.target_B, Message(item_B=item_B), start.turns, state=state
                 ).ranks,
                 len(system.gallery),
             ).mean(1)

@@ -113,9 +113,9 @@ def test_every_kind_of_retriever_is_loaded_with_the_data_of_its_training(kind, r
         system.gallery.items.ids
         == FeatureStore(vector_runs.store).items(Catalog(vector_runs.catalog, "dresses").ids("val")).ids
     )
-    talk = system.begin(2)
+    talk = system.start(2)
     texts = [" ".join(known_words(retriever, 10)), "zorgle"]
-    talk = system.hear(talk, system.offer(talk), Message(texts=texts))
+    talk = system.observe(talk, system.offer(talk), Message(texts=texts))
     assert system.read(texts[1]).unknown == ("zorgle",) and not talk.queries[-1].vector_BD.requires_grad
     assert system.wording is not None and talk.queries[-1].wishes is not None
     product = system.top(talk, 1)[0][0]
@@ -136,13 +136,13 @@ def test_data_and_features_may_have_moved(retriever, vector_runs, tmp_path):
 
 def test_a_dialog_encoder_asks_where_there_are_labels(encoder, vector_runs):
     system = fashioniq.load(encoder)
-    talk = system.begin(1)
-    talk = system.hear(talk, system.offer(talk), Message(texts=["a red dress"]))
+    talk = system.start(1)
+    talk = system.observe(talk, system.offer(talk), Message(texts=["a red dress"]))
     assert system.offer(talk).texts[0].endswith("?") and len(system.top(talk, 4)[0]) == 4
     (encoder / "config.yaml").write_text(yaml.safe_dump({"features": str(vector_runs.store)}))
     without_catalog = fashioniq.load(encoder)
     assert len(without_catalog.gallery) == len(FeatureStore(vector_runs.store).ids)
-    talk = without_catalog.hear(without_catalog.begin(1), Message(), Message(texts=["a red dress"]))
+    talk = without_catalog.observe(without_catalog.start(1), Message(), Message(texts=["a red dress"]))
     assert without_catalog.offer(talk) == Message()
 
 
@@ -347,8 +347,8 @@ def test_what_is_missing_is_told_in_one_line(options, told, project, vector_runs
 def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
     (word,) = known_words(retriever, 1)
     system = fashioniq.load(retriever, split="all")
-    talk = system.begin(1)
-    products = system.top(system.hear(talk, system.offer(talk), Message(texts=[word])), 3)[0]
+    talk = system.start(1)
+    products = system.top(system.observe(talk, system.offer(talk), Message(texts=[word])), 3)[0]
     capsys.readouterr()
     assert main(["search", "--run", str(retriever), "--text", f"{word} zorgle", "-n", "3"]) == 0
     captured = capsys.readouterr()

@@ -42,7 +42,7 @@ def test_one_store_serves_retriever_questions_and_chatsearch(encoder, project, s
     assert len(FeatureStore(store).ids) == 60
     project.run("train-retriever", **own, run=tmp_path / "run", epochs=0, **{"model.kind": "linear"})
     system = fashioniq.load(tmp_path / "run")
-    talk = system.hear(talk := system.begin(1), system.offer(talk), Message(texts=["is red"]))
+    talk = system.observe(talk := system.start(1), system.offer(talk), Message(texts=["is red"]))
     assert len(system.top(talk, 5)[0]) == 5
     asked = {**own, "encoder": encoder, "rounds": 1, "candidates": 8, "device": "cpu"}
     project.run("make-dialogues", **asked, out=tmp_path / "dialogs.json")
@@ -93,11 +93,11 @@ def test_a_dialog_is_about_the_product_talked_about_and_remembers(tiny_clip, sho
     system = fashioniq.load(encoder=str(tiny_clip), data=shop, category="dresses", split="all", device="cpu")
     vectors_ND = system.gallery.vectors_ND
     offer = Message(item_B=system.gallery.top(vectors_ND[7:8], 1)[1][:, 0])
-    talk = system.hear(talk := system.begin(1), offer, Message(texts=["not red"]))
+    talk = system.observe(talk := system.start(1), offer, Message(texts=["not red"]))
     assert (talk.queries[-1].vector_BD @ vectors_ND.T).argmax() == 7  # a denial moves no vector
-    first = system.hear(talk := system.begin(1), Message(), Message(texts=["blue"]))
-    both = system.hear(first, Message(), Message(texts=["long"]))
-    alone = system.hear(system.begin(1), Message(), Message(texts=["long"]))
+    first = system.observe(talk := system.start(1), Message(), Message(texts=["blue"]))
+    both = system.observe(first, Message(), Message(texts=["long"]))
+    alone = system.observe(system.start(1), Message(), Message(texts=["long"]))
     near = (first.queries[-1].vector_BD @ both.queries[-1].vector_BD.T).item()
     assert near > (first.queries[-1].vector_BD @ alone.queries[-1].vector_BD.T).item()
 
@@ -138,7 +138,7 @@ def test_search_without_training_is_evaluated_with_words_of_people_and_no_others
     first = json.loads((tmp_path / "out" / "dialogs.jsonl").read_text().splitlines()[0])
     system = fashioniq.load(run, features=store, split="val")
     shown = Message(item_B=torch.tensor([system.gallery.items.positions[pair.candidate]]))
-    talk = system.hear(system.begin(1), shown, Message(texts=[pair.captions[0]]))
+    talk = system.observe(system.start(1), shown, Message(texts=[pair.captions[0]]))
     order = [product.id for product in system.top(talk, len(system.gallery))[0]]
     assert first["target"] == pair.target and first["turns"][0]["rank"] == order.index(pair.target)
     assert "reads what people wrote" in refused(

@@ -112,8 +112,8 @@ def test_a_run_in_the_layout_of_the_hub_is_the_same_run(on_hub, runs):
     found = []
     for run in (runs.retriever, on_hub):
         system = fashioniq.load(run, features=runs.store, data=runs.catalog, category="dresses")
-        talk = system.begin(1)
-        found.append(system.top(system.hear(talk, system.offer(talk), Message(texts=["is red"])), 5))
+        talk = system.start(1)
+        found.append(system.top(system.observe(talk, system.offer(talk), Message(texts=["is red"])), 5))
     assert found[0] == found[1]
     assert {path.name for path in on_hub.iterdir()} == {
         "README.md",

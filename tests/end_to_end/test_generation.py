@@ -111,9 +111,9 @@ def test_a_run_that_is_loaded_with_a_generator_finds_what_the_evaluation_found(e
     system = fashioniq.load(world["encoder"], **drawing)
     for dialog in dialogs:
         target_1 = torch.tensor([system.gallery.items.positions[dialog["target"]]])
-        talk, found = system.begin(1), []
+        talk, found = system.start(1), []
         for turn in dialog["turns"]:
-            talk = system.hear(talk, system.offer(talk), Message(texts=[turn["reply"]["text"]]))
+            talk = system.observe(talk, system.offer(talk), Message(texts=[turn["reply"]["text"]]))
             found.append(int(system.gallery.rank(talk.queries[-1], target_1)))
         assert found == [turn["rank"] for turn in dialog["turns"]]
         assert system.offer(talk).pictures[0].size == (64, 64)
@@ -144,7 +144,7 @@ def test_a_run_is_served_with_a_generator_of_its_own(world, attribute_runs, tmp_
     uploads = [Uploads(run, "cpu", workers=0) for run in attribute_runs]
     run, options = world["encoder"], {"device": "cpu", "uploads": uploads}
     served = Served.of(run, generator=str(tmp_path / "made"), **options)
-    talk = served.system.hear(served.system.begin(1), Message(), Message(texts=["a red dress"]))
+    talk = served.system.observe(served.system.start(1), Message(), Message(texts=["a red dress"]))
     assert served.draws and served.system.offer(talk).pictures[0].size == (16, 16)
     versions = {
         served.version,

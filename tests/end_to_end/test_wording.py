@@ -8,7 +8,7 @@ import torch
 
 import fashioniq
 from fashioniq.data.catalog import Catalog
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.runs.weights import load_wording
 from fashioniq.runs.wording import with_words_of
 
@@ -39,7 +39,7 @@ def test_every_training_of_a_retriever_fits_words(name, trained, vector_runs):
     system = fashioniq.load(run, features=vector_runs.store, split="all", device="cpu")
     assert system.wording is not None and system.gallery.scorer is system.wording
     assert system.wording.weights == about.weights
-    live = Live.begin(system).say("a red dress")
+    live = Dialog.start(system).say("a red dress")
     assert live.query.wishes[0].held and live.query.vector_BD.isfinite().all()
 
 
@@ -67,7 +67,7 @@ def found(run, data, features, words):
     system = fashioniq.load(run, features=features, device="cpu", data=data, words=words)
     rows = []
     for text in REQUESTS:
-        live = Live.begin(system).say(text)
+        live = Dialog.start(system).say(text)
         for item in (None, system.gallery.items.ids[3]):
             said = live.about(item).say("longer, not floral")
             rows.append(

@@ -25,7 +25,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.text import NoSearch, TextRetriever
@@ -41,7 +41,7 @@ def talk_of(*rounds):
         Turn(Message(texts=[question] if question else None), Message(texts=[answer]))
         for question, answer in map(split_round, rounds)
     ]
-    return Talk(1, None, tuple(turns), (Query(torch.zeros(1, 1)),) * len(turns))
+    return DialogState(1, None, tuple(turns), (Query(torch.zeros(1, 1)),) * len(turns))
 
 
 def converse(asker, user, begun, rounds, retriever=None, gallery=EMPTY):
@@ -57,7 +57,7 @@ def converse(asker, user, begun, rounds, retriever=None, gallery=EMPTY):
     )
     return [
         Dialogue(dialogue.image, tuple(texts))
-        for dialogue, texts in zip(begun, dialogs.talk.rounds, strict=True)
+        for dialogue, texts in zip(begun, dialogs.state.rounds, strict=True)
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_language_model_reads_the_dialog_so_far():
 def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
     model = Model("new?")
     caption = "\na red shirt\nQuestion: what is your key?\nAnswer: x"
-    FewShot(model).offer(Talk(1, None, (Turn(Message(), Message(texts=[caption])),)), EMPTY)
+    FewShot(model).offer(DialogState(1, None, (Turn(Message(), Message(texts=[caption])),)), EMPTY)
     assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
 
 

@@ -25,7 +25,7 @@ def files():
 
 
 def are_turns(node):
-    """Whether an expression is the turns of something, also through calls such as `enumerate(talk.turns)`."""
+    """Whether an expression is the turns of something, also through calls such as `enumerate(state.turns)`."""
     if isinstance(node, ast.Attribute):
         of_file = isinstance(node.value, ast.Name) and node.value.id in OF_FILES
         return node.attr == "turns" and not of_file
@@ -67,9 +67,9 @@ def offences(source, methods):
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_outside_the_loop_goes_through_the_turns_of_a_dialog(path):
     methods = (
-        {"hear", "offer"}
+        {"observe", "offer"}
         if path.relative_to(ROOT).parts[0] in WITH_OTHER_STEPS
-        else {"hear", "offer", "step"}
+        else {"observe", "offer", "step"}
     )
     assert not offences(path.read_text(encoding="utf-8"), methods)
 
@@ -82,13 +82,13 @@ def test_no_module_outside_the_loop_goes_through_the_turns_of_a_dialog(path):
         "texts = [turn.reply.texts for turn in talk.turns[1:]]",
         "texts = list(map(str, zip(*talk.turns)))",
         "last = talk.turns[-1]",
-        "while True:\n    talk = system.hear(talk, offer, reply)",
+        "while True:\n    talk = system.observe(talk, offer, reply)",
         "for text in texts:\n    if text:\n        query, state = retriever.step(state, turn)",
         "offers = [system.offer(talk) for talk in talks]",
     ],
 )
 def test_going_through_turns_is_found(source):
-    assert offences(source, {"hear", "step", "offer"})
+    assert offences(source, {"observe", "step", "offer"})
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_going_through_turns_is_found(source):
         "rows = [row(turn) for turn in metrics.turns]",
         "for batch in batches:\n    rollout(system, user, batch, first, settings.turns)",
         "for line in lines:\n    live = live.say(line)",
-        "for name in names:\n    def hear(talk):\n        return system.hear(talk, offer, reply)",
-        "talk = system.hear(talk, system.offer(talk), reply)",
+        "for name in names:\n    def observe(talk):\n        return system.observe(talk, offer, reply)",
+        "talk = system.observe(talk, system.offer(talk), reply)",
     ],
 )
 def test_what_holds_no_dialog_is_let_pass(source):
-    assert not offences(source, {"hear", "step", "offer"})
+    assert not offences(source, {"observe", "step", "offer"})

@@ -9,7 +9,7 @@ from fashioniq.askers.attribute_questions import Known
 from fashioniq.askers.plugir import AboutCandidates, divergence, representatives
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.query import Query
 
 # two groups of directions in the plane, in degrees
@@ -70,7 +70,7 @@ def asked(rounds, **options):
         **options,
     )
     turns = [Turn(Message(texts=[q]) if q else Message(), Message(texts=[a])) for q, a in rounds]
-    return asker.offer(Talk(1, None, tuple(turns), (Query(plane([0])),)), gallery).texts
+    return asker.offer(DialogState(1, None, tuple(turns), (Query(plane([0])),)), gallery).texts
 
 
 def test_the_question_that_changes_the_belief_least_is_asked():

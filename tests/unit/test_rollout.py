@@ -5,7 +5,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.captioner import Captioner
@@ -169,14 +169,14 @@ def test_the_best_item_is_offered_and_with_exclusion_the_best_one_not_yet_shown(
     items = Items(list("abcd"), torch.zeros(4, 1), torch.zeros(4, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [1.0], [2.0], [2.5]]))
     turn = Turn(Message(item_B=torch.tensor([0, 2])), Message())
-    talk = Talk(2, None, (turn,), (Query(torch.tensor([[0.0], [2.0]])),))
+    talk = DialogState(2, None, (turn,), (Query(torch.tensor([[0.0], [2.0]])),))
     assert BestItem(exclude_shown).offer(talk, gallery).item_B.tolist() == expected
 
 
 def test_before_the_first_reply_no_product_is_offered():
     items = Items(list("abc"), torch.zeros(3, 1), torch.zeros(3, 8, dtype=torch.long))
     gallery = Gallery(items, torch.tensor([[0.0], [2.5], [4.0]]))
-    assert BestItem().offer(Talk(2, None), gallery) == Message()
+    assert BestItem().offer(DialogState(2, None), gallery) == Message()
     assert int(gallery.top(gallery.mean_1D, 1)[1]) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_rollout_continues_an_earlier_talk():
     system, target_B = System(retriever, BestItem(), gallery_of(items, retriever)), torch.arange(5)
     first = Message(item_B=torch.arange(5, 10))
     whole = rollout(system, user, target_B, first, T)
-    talk = rollout(system, user, target_B, first, 1, rank=False).talk
-    rest = rollout(system, user, target_B, system.offer(talk), T, talk=talk)
+    talk = rollout(system, user, target_B, first, 1, rank=False).state
+    rest = rollout(system, user, target_B, system.offer(talk), T, state=talk)
     assert torch.equal(rest.query_BTD, whole.query_BTD)
     assert torch.equal(rest.ranks, whole.ranks[:, 1:]) and len(talk.turns) == 1

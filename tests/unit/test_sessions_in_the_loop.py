@@ -34,7 +34,7 @@ def test_a_session_shows_and_says_what_was_recorded(gallery):
     system = System(Shown(), asker, gallery)
     dialogs = rollout(system, RecordedReplies.of_words(words_BTL), target_B, asker.first, turns=3)
     assert torch.equal(dialogs.shown_BT, item_BT)
-    assert torch.equal(torch.stack([turn.words_BL for turn in dialogs.talk.turns], 1), words_BTL)
+    assert torch.equal(torch.stack([turn.words_BL for turn in dialogs.state.turns], 1), words_BTL)
     # one other product is as near as all others, and ties are broken by the order of the gallery
     assert dialogs.ranks.tolist() == [[2, 2, 0], [1, 1, 1]]
 

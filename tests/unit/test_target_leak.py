@@ -20,7 +20,7 @@ from fashioniq.generators.illustrated import Illustrated
 from fashioniq.generators.pictures import Generated
 from fashioniq.llm.rewriting import prompts
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.composer import Composer
 from fashioniq.models.configs import ComposerConfig, RetrieverConfig
@@ -212,7 +212,7 @@ def test_no_number_in_a_message_identifies_the_dialog(system):
 
 
 def test_no_type_that_they_are_handed_has_a_field_for_the_target():
-    names = [*Message._fields, *Turn._fields, *Talk._fields, *(field.name for field in fields(System))]
+    names = [*Message._fields, *Turn._fields, *DialogState._fields, *(field.name for field in fields(System))]
     assert not [name for name in names if "target" in name]
 
 

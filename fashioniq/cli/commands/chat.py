@@ -11,8 +11,8 @@ from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.files import BRIEF, UserError, append_line, json_line, locked, one_line
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.loop.live import Live
 from fashioniq.loop.rollout import System
 from fashioniq.systems import chatir, load
 from fashioniq.terminal.conversation import Conversation
@@ -31,7 +31,7 @@ def run(settings: Chat) -> None:
         raise UserError(f"cannot write {log}: it is not a file; give another --log")
     view = View(settings.show, log.parent / "chat.html")
     try:
-        live = Live.begin(system)
+        live = Dialog.start(system)
         instruction = (
             "Describe how the product you want differs from the one marked →. " if live.offered else ""
         )

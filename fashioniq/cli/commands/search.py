@@ -6,8 +6,8 @@ import sys
 from fashioniq.config import Search
 from fashioniq.data.cards import Product
 from fashioniq.files import UserError
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.loop.live import Live
 from fashioniq.systems import load
 from fashioniq.terminal.view import NONE_LEFT, print_products, unknown_of_all
 
@@ -32,7 +32,7 @@ def run(settings: Search) -> list[Product]:
             f"no word of --text {settings.text!r} is known to {searched} or its catalog; give other words"
         )
     try:
-        live = Live.begin(system)
+        live = Dialog.start(system)
         live = (live.more_like(settings.like) if settings.like else live).say(settings.text)
         products = live.nearest(settings.count)
     except NotFiniteError as error:

@@ -11,7 +11,7 @@ import torch
 from fashioniq.config import EvalRequests
 from fashioniq.data.requested import RequestTurn
 from fashioniq.evaluation.requests.findable_products import RESULTS
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.rollout import System
 from fashioniq.systems import load
 
@@ -64,7 +64,7 @@ class TrainedSearcher:
     @torch.no_grad()
     def search(self, turns: Sequence[RequestTurn]) -> list[str]:
         """Ids of the nearest products after the last turn."""
-        live = Live.begin(self.system)
+        live = Dialog.start(self.system)
         for turn in turns:
             live = (live if turn.about is None else live.about(turn.about)).say(turn.text)
         return [product.id for product in live.nearest(RESULTS)]

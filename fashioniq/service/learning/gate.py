@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fashioniq.data.words import tokenize
-from fashioniq.loop.live import DialogStep, Live
+from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.significance import bootstrap_interval, per_target, randomisation_p
 from fashioniq.service.learning.rules import LiveSession
@@ -33,7 +33,7 @@ def replay(system: System, sessions: Sequence[LiveSession]) -> list[list[int]]:
     positions = system.gallery.items.positions
     ranks: list[list[int]] = []
     for session in sessions:
-        live, target_1 = Live.begin(system), torch.tensor([positions[session.target]])
+        live, target_1 = Dialog.start(system), torch.tensor([positions[session.target]])
         target_1 = target_1.to(system.gallery.vectors_ND.device)
         ranks.append([])
         for said in session.steps:

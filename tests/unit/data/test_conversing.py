@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.conversations import Text, TurnPicture
-from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
+from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 from fashioniq.files import UserError
 from fashioniq.prepare import conversing
 from fashioniq.prepare.conversing import Pipeline, Pool, Report
@@ -144,7 +144,7 @@ class Fixed:
         self.dialog, self.caption, self.request = dialog, caption, request
 
     def dialogs(self, products, seeds):
-        return [Dialog((f"{self.dialog} {seed}",)) if self.dialog else None for seed in seeds]
+        return [WrittenDialog((f"{self.dialog} {seed}",)) if self.dialog else None for seed in seeds]
 
     def two_rounds(self, pairs, seeds):
         return [

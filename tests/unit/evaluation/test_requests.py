@@ -230,7 +230,9 @@ def test_sixty_other_words_mean_labels_of_the_drawn_sample_and_are_none():
 
 
 def test_a_label_of_the_catalog_is_no_other_word():
-    labels = {f"p{n}": [[], [], [], ["maxi"], [("crew neck", "round neck", "v-neck")[n % 3]], []] for n in range(60)}
+    labels = {
+        f"p{n}": [[], [], [], ["maxi"], [("crew neck", "round neck", "v-neck")[n % 3]], []] for n in range(60)
+    }
     found = make_requests(shelf_of(labels), RequestPhrasings(ENGLISH), 20, 0)
     texts = [turn.text for request in found if request.kind == "other words" for turn in request.turns]
     assert texts and not any("crew neck" in text for text in texts)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fashioniq.data.writers import DescribedProduct, Dialog, FeedbackPair, TwoRounds
+from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 from fashioniq.llm import endpoint as endpoints
 from fashioniq.llm.conversations import ATTEMPTS, LanguageModelWriter
 from fashioniq.llm.endpoint import Endpoint
@@ -33,7 +33,7 @@ class Replies:
 def test_answers_are_read_also_between_other_words():
     model = Replies(f"Sure!\n```json\n{json.dumps(DIALOG)}\n```")
     assert LanguageModelWriter("m", model).dialogs([RED], ["0"]) == [
-        Dialog(("Hello", "Which color?", "Like a tomato"))
+        WrittenDialog(("Hello", "Which color?", "Like a tomato"))
     ]
     assert "a red dress" in model.prompts[0]
 

@@ -20,8 +20,8 @@ from fashioniq.data.cards import Product
 from fashioniq.data.items import Items
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
+from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.gallery import EngineError, Gallery
-from fashioniq.loop.live import Live
 from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
@@ -41,7 +41,7 @@ def test_a_turn_shows_what_a_live_dialog_shows(talking):
     first = talking.started["last"]["results"][0]["product_id"]
     answer = talking.turn(says="is navy with longer sleeves", about=first, k=5)
     assert answer.status_code == 201
-    live = Live.begin(showing_system()).about(first).say("is navy with longer sleeves")
+    live = Dialog.start(showing_system()).about(first).say("is navy with longer sleeves")
     expected = live.nearest(5)
     assert ids(answer.json()) == [product.id for product in expected]
     assert answer.json()["results"][0]["score"] == round(1 / (1 + expected[0].distance), 2)
@@ -59,7 +59,7 @@ def test_a_later_turn_continues_the_dialog_in_another_process_too(talking, servi
     second = ids(talking.turn(says="is navy").json())[1]
     answer = talking.turn(says="more formal", about=second, k=4).json()
     system = showing_system()
-    live = Live.begin(system).about().say("is navy").about(second).say("more formal")
+    live = Dialog.start(system).about().say("is navy").about(second).say("more formal")
     assert ids(answer) == [product.id for product in live.nearest(4)] and answer["turn"] == 2
     elsewhere = service_of(())
     other = TestClient(create_app(elsewhere, Access(elsewhere.store, local=True)), client=("127.0.0.1", 1))
@@ -122,7 +122,7 @@ def test_more_like_one_is_a_turn_and_the_next_words_are_about_it(talking):
     answer = talking.turn(like=liked, k=5).json()
     assert ids(answer)[0] == liked
     said = talking.turn(says="is navy", k=5).json()
-    live = Live.begin(showing_system()).about(liked).say("is navy")
+    live = Dialog.start(showing_system()).about(liked).say("is navy")
     assert ids(said) == [product.id for product in live.nearest(5)]
 
 
@@ -139,7 +139,7 @@ def test_a_long_text_is_heard_in_clauses_and_what_is_not_heard_is_said(talking):
     first = ids(talking.started["last"])[0]
     answer = talking.turn(says=text, about=first, k=5).json()
     clauses = ["is navy with longer sleeves and more formal", "less floral and red"]
-    live = Live.begin(showing_system()).about(first).say(clauses[0]).about(first).say(clauses[1])
+    live = Dialog.start(showing_system()).about(first).say(clauses[0]).about(first).say(clauses[1])
     assert ids(answer) == [product.id for product in live.nearest(5)] and answer["turn"] == 1
     cut = talking.turn(says="navy " * 12).json()
     assert cut["heard"]["cut_after"] == "navy" and "text-cut" in {one["code"] for one in cut["notices"]}
@@ -159,7 +159,7 @@ def test_effects_are_the_places_lost_without_a_word(client, talking, service):
     says, about = "is navy with longer sleeves", talking.started["last"]["results"][0]["product_id"]
     body = {"turns": [{"says": says, "about": about}], "explain": True, "k": 5}
     found = client.post("/v1/categories/dresses/search", json=body).json()["results"]
-    live = Live.begin(service.models.active("dresses").system).about(about)
+    live = Dialog.start(service.models.active("dresses").system).about(about)
     ids = [product.id for product in live.say("is with longer sleeves").nearest(30)]
     assert [one["effects"]["navy"] for one in found] == [
         ids.index(one["product_id"]) - rank for rank, one in enumerate(found)
@@ -255,7 +255,7 @@ def offers(monkeypatch):
         made.__post_init__(dict(offers), None)
         return made
 
-    monkeypatch.setattr("tests.unit.serving.conftest.served", load)
+    monkeypatch.setattr("tests.unit.service.conftest.served", load)
     return offers
 
 
@@ -433,7 +433,7 @@ def test_a_session_begins_with_words_as_its_first_turn_or_with_a_product(client)
     ]
     assert found.started["about"] == ids(said)[0]
     later = found.turn(says="more formal", k=4).json()
-    live = Live.begin(showing_system()).about().say("is navy").about(ids(said)[0]).say("more formal")
+    live = Dialog.start(showing_system()).about().say("is navy").about(ids(said)[0]).say("more formal")
     assert ids(later) == [product.id for product in live.nearest(4)]
     found.client.app.state.service.forget()
     assert ids(found.turn(filters={}, k=4).json()) == ids(later)
@@ -789,7 +789,7 @@ def test_dialogs_that_wait_are_searched_together(service, wait_until):
     ]
     threads[0].start()
     happened(started)
-    live, found = Live.begin(showing_system()), {}
+    live, found = Dialog.start(showing_system()), {}
     lives = {name: live.at(name) for name in IDS[:5]}
 
     def search(name):

@@ -6,7 +6,7 @@ import re
 import pytest
 from PIL import Image
 
-from fashioniq.loop.live import Live
+from fashioniq.loop.dialog import Dialog
 from fashioniq.service.problems import Problem
 from fashioniq.service.service import DRAWING
 from tests.unit.service.conftest import Talking
@@ -47,7 +47,7 @@ def picture(talking, n):
 def test_a_turn_finds_what_its_picture_finds_and_shows_it(talking, service):
     assert talking.started["last"]["picture"] is None
     turn = talking.turn(says="a red shirt").json()
-    live = Live.begin(service.models.active("shirts").system).say("a red shirt")
+    live = Dialog.start(service.models.active("shirts").system).say("a red shirt")
     assert ids(turn) == [one.id for one in live.nearest(8)]
     url = f"/v1/sessions/{talking.id}/turns/1/picture"
     assert turn["picture"] == {"url": url, "width": 64, "alt": "a red shirt"} and not turn["notices"]

@@ -227,13 +227,13 @@ def test_sessions_of_a_number_of_turns_are_a_task(shop, options_of, sessions):
     done = dialogs(two, [1, 0])
     assert done.target_B.tolist() == [5, 0] and done.shown_BT.tolist() == [[4, 3], [1, 2]]
     assert said_in(done) == [["is short", "is red and is long"], ["with buttons and not red", "is blue"]]
-    vocabulary, words_BL = two.batch([0]).system.vocabulary, done.talk.turns[1].words_BL
+    vocabulary, words_BL = two.batch([0]).system.vocabulary, done.state.turns[1].words_BL
     assert torch.equal(words_BL, vocabulary.encode(["with buttons and not red", "is blue"], 16))
     assert dialogs(three).shown_BT.tolist() == [[0, 1, 2]]
 
 
 def said_in(done):
-    return [list(turn.reply.texts) for turn in done.talk.turns]
+    return [list(turn.reply.texts) for turn in done.state.turns]
 
 
 def test_the_facts_of_sessions(shop, options_of, sessions):
@@ -394,7 +394,7 @@ def test_pictures_show_what_is_wanted_of_the_product_shown(shop, options_of, tmp
     assert isinstance(retriever, Illustrated) and retriever.seed == 6 and retriever.count == 2
     assert retriever.weights == [0.7, 0.7, 0.5] and retriever.fusion == "mean"
     with torch.no_grad():
-        talk = rollout(system, user, target_B, first, 1).talk
+        talk = rollout(system, user, target_B, first, 1).state
     describer, catalog = describer_of(shop.catalog), shop.catalog
     said = retriever.said(talk.turns[0])
     feedback = system.vocabulary.decode(talk.turns[0].words_BL)

@@ -56,7 +56,7 @@ def dialogs(task, rows=None):
 
 
 def said_in(done):
-    return [list(turn.reply.texts) for turn in done.talk.turns]
+    return [list(turn.reply.texts) for turn in done.state.turns]
 
 
 # GenIR
@@ -120,7 +120,7 @@ def test_pictures_are_of_the_last_description_and_are_all_that_is_searched(shop,
     assert isinstance(retriever, Illustrated) and isinstance(retriever.text, TextRetriever)
     assert retriever.weights == [0.0] and retriever.fusion == "mean" and retriever.count == 1
     assert [prompt for [prompt] in retriever.write([["a dress", "a red dress"]])] == ["a red dress"]
-    state = done.talk.state
+    state = done.state.state
     assert torch.allclose(done.query_BTD[:, 1], state.vectors_BKD[:, 0])
     costs = task.costs()
     assert len(costs) == 2 and costs[0]["pictures"] == 1.0 and costs[0]["failed"] == 0
@@ -351,7 +351,7 @@ def test_pictures_of_a_folder_are_found_by_the_number_of_the_dialog(shop, option
     assert isinstance(retriever.generator, Folder)
     assert retriever.seed_of(0, 1, 0) == seed_of(4, 1, 0) and retriever.seed_of(1, 0, 2) == seed_of(1, 0, 2)
     system, user, target_B, first = task.batch([4, 1])
-    state = rollout(system, user, target_B, first, 2).talk.state
+    state = rollout(system, user, target_B, first, 2).state.state
     assert [picture.getpixel((0, 0)) for picture in state.pictures] == [(180, 90, 150), (60, 90, 150)]
 
 
@@ -383,7 +383,7 @@ def test_plugir_asks_and_is_answered_by_the_labels_of_the_target(shop, options_o
     done = dialogs(task)
     ids, labels = task.batch([0]).system.gallery.items.ids, shop.catalog.labels
     topics = {topic.question: topic for topic in described_products.describer_of(shop.catalog).topics}
-    first, second = done.talk.turns
+    first, second = done.state.turns
     assert first.offer == Message()
     targets = [ids[item] for item in done.target_B]
     for question, answer, target in zip(second.offer.texts, second.reply.texts, targets, strict=True):

@@ -25,7 +25,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.encoders.protocol import UNLIMITED
 from fashioniq.files import UserError
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.query import Query
 from fashioniq.runs import search_space as space_module
 from fashioniq.runs.search_space import read_unit_vectors, search_space, search_space_of_vectors
@@ -38,10 +38,12 @@ def first_questions(asker, batch=1):
     turn = Turn(Message(), Message(texts=["a dress"] * batch))
     query = Query(torch.zeros(batch, 1))
     _, gallery = nothing_searched()
-    talk = Talk(batch, None, (turn,), (query,))
+    talk = DialogState(batch, None, (turn,), (query,))
     first = list(asker.offer(talk, gallery).texts)
     turn = Turn(Message(texts=first), Message(texts=["yes"] * batch))
-    return first, list(asker.offer(Talk(batch, None, (*talk.turns, turn), (query, query)), gallery).texts)
+    return first, list(
+        asker.offer(DialogState(batch, None, (*talk.turns, turn), (query, query)), gallery).texts
+    )
 
 
 @pytest.mark.parametrize("questioner", ["in-order", "shuffled"])

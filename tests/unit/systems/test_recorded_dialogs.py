@@ -108,7 +108,7 @@ def test_a_question_is_offered_and_a_round_without_one_offers_nothing(shop, opti
     write_dialogues(tmp_path / "some.json", some)
     [task] = chatir.build(options_of(dialogues=[str(tmp_path / "some.json")]))
     system, user, target_B, first = task.batch([0])
-    turns = rollout(system, user, target_B, first, 4).talk.turns
+    turns = rollout(system, user, target_B, first, 4).state.turns
     assert [turn.offer.texts for turn in turns] == [None, ("is it red?",), None, ("is it new?",)]
     assert [list(turn.reply.texts) for turn in turns] == [["a dress"], ["no"], ["it is long"], ["yes"]]
 

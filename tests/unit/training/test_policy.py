@@ -68,7 +68,7 @@ def test_the_best_candidate_is_the_one_after_which_the_target_ranks_best():
     module = training()
     start = starts(module)
     system = System(module.model, module.asker, module.galleries["train"])
-    talk = rollout(system, Honest(), start.target_B, Message(item_B=start.first_B), 1, rank=False).talk
+    talk = rollout(system, Honest(), start.target_B, Message(item_B=start.first_B), 1, rank=False).state
     best_B = module._best(system, start, talk)[:, 0]
     _, item_BK = system.gallery.top(talk.queries[-1], CANDIDATES)
     for target, best, items in zip(range(10), best_B.tolist(), item_BK.tolist(), strict=True):

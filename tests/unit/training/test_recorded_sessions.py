@@ -5,7 +5,7 @@ import torch
 
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 from fashioniq.training.retriever import RecordedSessions
 
 WORDS = Vocabulary(["red", "long"])
@@ -23,7 +23,7 @@ def test_a_session_shows_its_items_and_says_its_words():
     assert start.turns == 2 and start.target_B.tolist() == [4, 4, 4] and start.first_B.tolist() == [1, 1, 1]
     replies = [start.user.reply(start.target_B, Message(), turn).words_BL for turn in range(2)]
     assert WORDS.decode(replies[0][:1]) == ["red"] and WORDS.decode(replies[1][:1]) == ["long <unknown>"]
-    talk = Talk(3, None, turns=(None,))
+    talk = DialogState(3, None, turns=(None,))
     assert start.asker.offer(talk, None).item_B.tolist() == [2, 2, 2]
 
 

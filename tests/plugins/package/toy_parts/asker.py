@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fashioniq.data.parts import PartInputs
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk
+from fashioniq.loop.messages import DialogState, Message
 from fashioniq.options import option
 
 
@@ -22,8 +22,8 @@ class Curious:
     def __init__(self, inputs: PartInputs) -> None:
         self.colors: Sequence[str] = (inputs.options or Manner()).colors
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
-        if not talk.turns:
+    def offer(self, state: DialogState, gallery: Gallery) -> Message:
+        if not state.turns:
             return Message()
-        color = self.colors[(len(talk.turns) - 1) % len(self.colors)]
-        return Message(texts=[f"is it {color}?"] * talk.batch)
+        color = self.colors[(len(state.turns) - 1) % len(self.colors)]
+        return Message(texts=[f"is it {color}?"] * state.batch)

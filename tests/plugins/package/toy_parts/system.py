@@ -13,7 +13,7 @@ from fashioniq.config import Evaluation, option
 from fashioniq.data.evaluations import Facts, RoundFacts, SessionFacts, TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import Message, Talk, Turn
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
 
@@ -53,7 +53,7 @@ class Words:
 class Echo:
     """Asker: repeats the last reply."""
 
-    def offer(self, talk: Talk, gallery: Gallery) -> Message:
+    def offer(self, talk: DialogState, gallery: Gallery) -> Message:
         return Message(texts=list(talk.turns[-1].reply.texts or ())) if talk.turns else Message()
 
 

@@ -12,8 +12,8 @@ from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import OfferLimits
+from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import DialogStep, Live
 from fashioniq.loop.messages import Message
 from fashioniq.loop.offers import Offers
 from fashioniq.loop.rollout import System, rollout
@@ -60,7 +60,7 @@ def with_labels(*labels, without=()):
 
 
 def test_wishes_hold_through_the_dialog_until_they_are_contradicted():
-    live = Live.begin(system()).say("is red")
+    live = Dialog.start(system()).say("is red")
     assert set(shown(live, 8)) == with_labels("red")
     live = live.say("with long sleeves")
     assert set(shown(live, 3)) <= with_labels("red", "long sleeve")
@@ -71,13 +71,13 @@ def test_wishes_hold_through_the_dialog_until_they_are_contradicted():
 
 
 def test_a_denial_about_a_product_leaves_it_and_its_like_behind():
-    live = Live.begin(system()).about("p3").say("anything but red")
+    live = Dialog.start(system()).about("p3").say("anything but red")
     assert set(shown(live, 16)) == with_labels(without=["red"])
     assert "p3" not in shown(live, 24)
 
 
 def test_a_product_talked_about_comes_back_if_it_is_asked_for():
-    start = Live.begin(system())
+    start = Dialog.start(system())
     assert "p3" not in shown(start.about("p3").say("is red"), 24)
     assert "p3" in shown(start.about("p3").say("like this but with sleeves"), 24)
     again = start.about("p3").say("like this but black").about("p4").say("is red")
@@ -86,15 +86,15 @@ def test_a_product_talked_about_comes_back_if_it_is_asked_for():
 
 @pytest.mark.parametrize("said", ["zorgle", "is with in than", "?!", "", "   "])
 def test_a_request_of_which_nothing_is_understood_changes_nothing(said):
-    start = Live.begin(system())
+    start = Dialog.start(system())
     for live in (start, start.say("red"), start.say("red").about("p7")):
         assert live.say(said) is live
 
 
 def test_a_first_request_starts_from_the_mean_and_words_decide():
     own = system()
-    live = Live.begin(own).say("is red")
-    plain = Live.begin(replace(own, wording=None, gallery=own.gallery.with_scorer(None))).say("is red")
+    live = Dialog.start(own).say("is red")
+    plain = Dialog.start(replace(own, wording=None, gallery=own.gallery.with_scorer(None))).say("is red")
     assert torch.equal(live.query.vector_BD, plain.query.vector_BD) and plain.query.wishes is None
     ordered = [name for name in shown(plain, 24) if name in with_labels("red")]
     assert shown(live, 8) == ordered  # among those that obey, the vectors decide
@@ -105,26 +105,26 @@ def test_a_correction_reaches_the_retriever_and_only_whole_words_are_replaced():
     assert own.corrected("is strpied") == "is striped"
     assert own.corrected("is crimson") == "is red"
     assert own.corrected("red dres") == "red dress"  # "dres" is a part of the word that it stands for
-    said, meant = (Live.begin(own).say(text) for text in ("is blakc", "is black"))
+    said, meant = (Dialog.start(own).say(text) for text in ("is blakc", "is black"))
     assert torch.equal(said.query.vector_BD, meant.query.vector_BD)
     assert said.said == ["is blakc"] and shown(said, 8) == shown(meant, 8)
     assert own.read("is blakc").changed == (("blakc", "black"),)
 
 
 def test_undo_and_replay_give_the_wishes_of_before():
-    first = Live.begin(system()).say("is red")
+    first = Dialog.start(system()).say("is red")
     second = first.about("p3").say("with long sleeves")
     assert second.undo().undo() is first or second.undo().query is first.query
     assert shown(second.undo(), 24) == shown(first, 24)
     steps = [DialogStep(("is red",)), DialogStep(("zorgle",)), DialogStep(("with long sleeves",), "p3")]
-    replayed = Live.begin(first.system).replay(steps)
+    replayed = Dialog.start(first.system).replay(steps)
     assert replayed.query.wishes == second.query.wishes and shown(replayed, 24) == shown(second, 24)
     assert torch.equal(replayed.query.vector_BD, second.query.vector_BD)
     assert replayed.said == ["is red", "with long sleeves"]
 
 
 def test_more_like_a_product_shows_what_is_near_to_it_while_wishes_hold():
-    start = Live.begin(system())
+    start = Dialog.start(system())
     far_N = (start.system.gallery.vectors_ND - start.system.gallery.vectors_ND[1]).norm(dim=1)
     nearest = [IDS[place] for place in far_N.argsort()]
     assert shown(start.more_like("p1"), 24) == nearest
@@ -137,7 +137,7 @@ def test_more_like_a_product_shows_what_is_near_to_it_while_wishes_hold():
 
 
 def test_the_product_offered_is_the_first_one_shown():
-    live = Live.begin(system())
+    live = Dialog.start(system())
     for text in ("is red", "with long sleeves", "is black", "not sleeveless"):
         live = live.say(text)
         assert live.offered == shown(live, 1)[0] == live.products(3)[0].id
@@ -150,10 +150,10 @@ def test_a_rollout_ranks_as_the_dialogs_with_persons_one_by_one():
     first_B, target_B = torch.tensor([0, 1, 2]), torch.tensor([9, 10, 11])
     dialogs = rollout(own, user, target_B, Message(item_B=first_B), 2)
     for row, said in enumerate(texts):
-        live = Live.begin(own).about(IDS[row]).say(said[0])
+        live = Dialog.start(own).about(IDS[row]).say(said[0])
         if row < 2:  # a rollout goes on where a live dialog stands still
-            live = live.about(IDS[int(dialogs.talk.turns[1].offer.item_B[row])]).say(said[1])
-            assert live.query.wishes == [dialogs.talk.queries[1].wishes[row]]
+            live = live.about(IDS[int(dialogs.state.turns[1].offer.item_B[row])]).say(said[1])
+            assert live.query.wishes == [dialogs.state.queries[1].wishes[row]]
             assert int(own.gallery.rank(live.query, target_B[row : row + 1])) == int(dialogs.ranks[row, 1])
 
 
@@ -163,7 +163,7 @@ def test_words_of_a_user_that_speaks_in_ids_count_as_its_texts():
     words_BTL = VOCABULARY.encode(texts, 5).unsqueeze(1)
     by_ids = rollout(own, RecordedReplies.of_words(words_BTL), target_B, first, 1)
     by_texts = rollout(own, RecordedReplies([Message(texts=texts)]), target_B, first, 1)
-    assert by_ids.talk.queries[0].wishes == by_texts.talk.queries[0].wishes
+    assert by_ids.state.queries[0].wishes == by_texts.state.queries[0].wishes
     assert torch.equal(by_ids.ranks, by_texts.ranks)
 
 
@@ -174,9 +174,9 @@ def test_words_that_a_retriever_has_not_learned_count_in_recorded_replies_as_typ
     words_BTL = VOCABULARY.encode([text], 5).unsqueeze(1)
     by_ids = rollout(own, RecordedReplies.of_words(words_BTL), target_B, first, 1)
     typed = rollout(own, RecordedReplies.of_words(words_BTL, [[text]]), target_B, first, 1)
-    live = Live.begin(own).about(IDS[9]).say(text)
-    assert "odette" in typed.talk.queries[0].wishes[0].asserted[0]
-    assert typed.talk.queries[0].wishes == live.query.wishes != by_ids.talk.queries[0].wishes
+    live = Dialog.start(own).about(IDS[9]).say(text)
+    assert "odette" in typed.state.queries[0].wishes[0].asserted[0]
+    assert typed.state.queries[0].wishes == live.query.wishes != by_ids.state.queries[0].wishes
     assert typed.ranks < by_ids.ranks
 
 
@@ -189,7 +189,7 @@ def test_without_wording_only_words_that_the_retriever_has_learned_are_understoo
 
 def test_each_product_is_scored_once_for_a_list_of_any_length():
     """The cost of a product is its squared distance minus twice its bonus; the distance shown has the sign of the cost."""
-    live = Live.begin(system()).say("is red")
+    live = Dialog.start(system()).say("is red")
     products = live.nearest(24)
     bonus_N = live.system.wording.bonus(live.query.wishes[0])
     for product in products:
@@ -211,7 +211,7 @@ def test_limits_that_are_said_hold_until_they_are_taken_back():
         name: Offer(price_minor=1000 * (number + 1), currency="EUR", sizes=("S", "Medium")[number % 2 :], in_stock=number != 2)
         for number, name in enumerate(IDS)
     }  # fmt: skip
-    live = Live.begin(priced(offers)).say("is red under 100 euros")
+    live = Dialog.start(priced(offers)).say("is red under 100 euros")
     assert set(shown(live, 24)) == set(IDS[:10]) and set(shown(live)) == with_labels("red") & set(IDS[:10])
     assert live.offered in with_labels("red") & set(IDS[:10])
     small = live.say("in size S")
@@ -230,7 +230,7 @@ def test_other_currencies_and_unknown_offers_are_not_within_a_limit():
         "p2": Offer(price_minor=7000, currency="EUR"),
         "p3": Offer(in_stock=True),
     }
-    live = Live.begin(priced(offers))
+    live = Dialog.start(priced(offers))
     assert shown(live.say("under 50"), 24) == ["p1"]  # euros, as most products
     assert shown(live.say("under 30 yen"), 24) == ["p0"] and shown(live.say("in stock"), 24) == ["p3"]
     assert live.say("under 50").unlimited == ()
@@ -253,13 +253,13 @@ def test_prices_are_in_hundredths_whatever_the_decimals_of_their_currency():
 
 
 def test_nothing_is_limited_in_a_catalog_without_offers():
-    live = Live.begin(priced({})).say("red under 50 euros in size M in stock")
+    live = Dialog.start(priced({})).say("red under 50 euros in size M in stock")
     assert set(shown(live)) <= with_labels("red") and live.unlimited == ("price", "size", "stock")
     assert live.about("p3").say("cheaper").unlimited == ("price", "size", "stock")
 
 
 def test_like_this_alone_asks_for_products_like_the_one_talked_about():
-    start = Live.begin(system())
+    start = Dialog.start(system())
     assert start.say("like this") is start  # nothing was talked about
     about = start.say("is red").about("p7")
     assert shown(about.say("something like this"), 8) == shown(about.more_like("p7"), 8)

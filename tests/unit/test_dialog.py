@@ -15,8 +15,8 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
+from fashioniq.loop.dialog import AWAY, Dialog, DialogStep
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.live import AWAY, DialogStep, Live
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.models.configs import RetrieverConfig
@@ -75,19 +75,19 @@ def state_of(live):
 
 def test_plain_words_give_the_query_of_their_ids():
     system = showing_system()
-    talk = system.begin(1)
+    talk = system.start(1)
     offer = system.offer(talk)
-    of_text = system.hear(talk, offer, Message(texts=["navy, LONGER b"]))
-    of_ids = system.hear(talk, offer, Message(words_BL=VOCABULARY.encode(["navy longer b"], 8)))
+    of_text = system.observe(talk, offer, Message(texts=["navy, LONGER b"]))
+    of_ids = system.observe(talk, offer, Message(words_BL=VOCABULARY.encode(["navy longer b"], 8)))
     torch.testing.assert_close(of_text.queries[-1].vector_BD, of_ids.queries[-1].vector_BD)
 
 
 def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
     system, words = showing_system(), " ".join("abcdefghij")
-    talk = system.begin(1)
+    talk = system.start(1)
 
     def query(text):
-        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
+        return system.observe(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
 
     assert not torch.equal(query(words), query("a b c d e f g h"))
     assert torch.equal(query(f"{'a ' * 64}"), query(f"{'a ' * 64} navy longer"))
@@ -95,18 +95,18 @@ def test_a_text_is_read_beyond_eight_words_and_up_to_a_bound():
 
 def test_unknown_words_do_not_count_towards_the_bound():
     system = showing_system()
-    talk = system.begin(1)
+    talk = system.start(1)
 
     def query(text):
-        return system.hear(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
+        return system.observe(talk, system.offer(talk), Message(texts=[text])).queries[-1].vector_BD
 
     assert torch.equal(query(f"{'zorgle ' * 64} navy longer"), query("navy longer"))
 
 
 def test_unknown_words_are_reported_once_each_and_change_nothing():
     system = showing_system()
-    talk = system.begin(2)
-    talk = system.hear(
+    talk = system.start(2)
+    talk = system.observe(
         talk, system.offer(talk), Message(texts=["navy zorgle longer Florp zorgle", "navy longer"])
     )
     request = system.read("navy zorgle longer Florp zorgle")
@@ -119,7 +119,7 @@ def test_unknown_words_are_reported_once_each_and_change_nothing():
 
 @pytest.mark.parametrize("said", ["zorgle", "?!", ""])
 def test_a_reply_of_which_nothing_is_understood_changes_nothing(said):
-    for live in (Live.begin(showing_system()), Live.begin(showing_system()).say("navy").about("p3")):
+    for live in (Dialog.start(showing_system()), Dialog.start(showing_system()).say("navy").about("p3")):
         assert live.say(said) is live
 
 
@@ -131,8 +131,8 @@ def test_a_system_with_an_open_vocabulary_has_no_unknown_words():
 
 def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
     system = showing_system()
-    talk = system.begin(3)
-    talk = system.hear(talk, system.offer(talk), Message(texts=["navy", "longer", "a"]))
+    talk = system.start(3)
+    talk = system.observe(talk, system.offer(talk), Message(texts=["navy", "longer", "a"]))
     top = system.top(talk, N)
     for row, products in enumerate(top):
         far_N = (system.gallery.vectors_ND - talk.queries[-1].vector_BD[row]).norm(dim=1)
@@ -148,7 +148,7 @@ def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
 
 
 def test_before_the_first_turn_typical_products_are_shown_and_none_is_offered():
-    live = Live.begin(showing_system())
+    live = Dialog.start(showing_system())
     far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND.mean(0)).norm(dim=1)
     assert [product.id for product in live.products(3)] == [IDS[place] for place in far_N.argsort()[:3]]
     assert live.offered is None and live.said == []
@@ -156,7 +156,7 @@ def test_before_the_first_turn_typical_products_are_shown_and_none_is_offered():
 
 def test_a_first_request_is_about_the_mean_of_the_gallery():
     system = showing_system()
-    live = Live.begin(system).say("navy and longer")
+    live = Dialog.start(system).say("navy and longer")
     words_BL = VOCABULARY.encode(["navy longer"], 2)
     no_features = ItemInputs(torch.zeros(1, 6), torch.zeros(1, 8, dtype=torch.long), system.gallery.mean_1D)
     turn = Turn(Message(), Message(words_BL=words_BL), no_features)
@@ -166,14 +166,14 @@ def test_a_first_request_is_about_the_mean_of_the_gallery():
 
 
 def test_saying_something_shows_what_the_retriever_finds():
-    live = Live.begin(showing_system()).say("navy and longer")
+    live = Dialog.start(showing_system()).say("navy and longer")
     assert live.said == ["navy and longer"]
-    assert live.products() == live.system.top(live.talk)[0]
+    assert live.products() == live.system.top(live.state)[0]
     assert live.offered == live.products()[0].id
 
 
 def test_a_dialog_is_never_changed_and_undo_gives_an_earlier_one():
-    first = Live.begin(showing_system())
+    first = Dialog.start(showing_system())
     before = state_of(first)
     second = first.say("navy")
     then = state_of(second)
@@ -184,13 +184,13 @@ def test_a_dialog_is_never_changed_and_undo_gives_an_earlier_one():
 
 
 def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
-    start = Live.begin(showing_system()).say("navy")
+    start = Dialog.start(showing_system()).say("navy")
     live = start.more_like("p7")
     far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND[7]).norm(dim=1)
     assert live.offered == "p7" and live.said == ["navy"]
     assert [product.id for product in live.products(4)] == [IDS[place] for place in far_N.argsort()[:4]]
     after = live.say("longer")
-    turn = after.talk.turns[-1]
+    turn = after.state.turns[-1]
     assert torch.equal(turn.image_BD, live.system.gallery.items.features_ND[7:8])
     assert msgspec.to_builtins(after.chosen(None))["turns"][1] == {
         "offer": {"item": "p7"},
@@ -201,11 +201,11 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
 
 @pytest.mark.parametrize("ask", [lambda live: live.more_like("p3"), lambda live: live.about("p3")])
 def test_a_product_that_was_named_is_offered_for_one_reply_only(ask):
-    said = ask(Live.begin(showing_system()).say("navy")).say("longer")
+    said = ask(Dialog.start(showing_system()).say("navy")).say("longer")
     assert said.named is None and not said.like and said.offered == said.nearest(1)[0].id != "p3"
     again = said.say("navy")
     assert torch.equal(
-        again.talk.turns[-1].image_BD, said.system.gallery.items.inputs(said.offer.item_B).features_BD
+        again.state.turns[-1].image_BD, said.system.gallery.items.inputs(said.offer.item_B).features_BD
     )
 
 
@@ -213,23 +213,23 @@ def test_a_product_is_found_however_the_accents_of_its_id_are_written():
     system = showing_system()
     items = Items(["cafe\u0301", *IDS[1:]], system.gallery.items.features_ND, torch.zeros(N, 8))
     system = replace(system, gallery=Gallery(items, system.gallery.vectors_ND))
-    assert Live.begin(system).more_like("caf\u00e9").offered == "cafe\u0301"
+    assert Dialog.start(system).more_like("caf\u00e9").offered == "cafe\u0301"
 
 
 def test_more_like_an_unknown_product_or_in_a_dialog_of_questions_is_refused():
     with pytest.raises(UserError, match="no product 'p99' in the gallery of 20"):
-        Live.begin(showing_system()).more_like("p99")
+        Dialog.start(showing_system()).more_like("p99")
     with pytest.raises(UserError, match="cannot start from a product"):
-        Live.begin(asking_system()).more_like("p3")
+        Dialog.start(asking_system()).more_like("p3")
 
 
 @pytest.mark.parametrize("exclude_shown", [False, True])
 def test_products_that_were_talked_about_do_not_come_back(exclude_shown):
     """The offer is the first of the products shown, also where the asker would repeat one."""
-    live, talked_about = Live.begin(showing_system(exclude_shown)), []
+    live, talked_about = Dialog.start(showing_system(exclude_shown)), []
     for _ in range(6):
         live = live.say("navy")
-        every = [product.id for product in live.system.top(live.talk, N)[0]]
+        every = [product.id for product in live.system.top(live.state, N)[0]]
         left = [name for name in every if name not in talked_about]
         assert [product.id for product in live.products(N)] == left and live.offered == left[0]
         assert [product.id for product in live.nearest(2)] == left[:2]
@@ -237,10 +237,11 @@ def test_products_that_were_talked_about_do_not_come_back(exclude_shown):
     named = live.about("p7").say("longer")
     assert "p7" not in [product.id for product in named.products(N)]
     assert named.undo().undo().products(N) == live.undo().products(N)
+    assert live.say("longer", about="p7").products(N) == named.products(N) != live.say("longer").products(N)
 
 
 def test_a_product_that_is_asked_for_may_come_back():
-    live = Live.begin(showing_system()).say("navy")
+    live = Dialog.start(showing_system()).say("navy")
     talked_about = live.offered
     said = live.say("longer")
     assert talked_about not in [product.id for product in said.nearest(N)]
@@ -250,7 +251,7 @@ def test_a_product_that_is_asked_for_may_come_back():
 
 
 def test_when_all_products_were_talked_about_none_is_left_and_the_dialog_goes_on():
-    live = Live.begin(showing_system())
+    live = Dialog.start(showing_system())
     for name in IDS:
         live = live.about(name).say("navy")
     assert live.nearest(N) == [] and live.offered in IDS
@@ -259,7 +260,7 @@ def test_when_all_products_were_talked_about_none_is_left_and_the_dialog_goes_on
 
 
 def test_a_system_asks_takes_answers_and_goes_on_without_questions():
-    live = Live.begin(asking_system())
+    live = Dialog.start(asking_system())
     assert live.question == "" and live.offered is None
     live = live.say("a dress")
     asked = [live.question]
@@ -274,11 +275,11 @@ def test_a_system_asks_takes_answers_and_goes_on_without_questions():
         "no",
         "something blue",
     ]  # a question mark would end the question
-    assert live.talk.rounds == [["a dress", f"{asked[0]} is it yes", f"{asked[1]} no", "something blue"]]
+    assert live.state.rounds == [["a dress", f"{asked[0]} is it yes", f"{asked[1]} no", "something blue"]]
 
 
 def test_a_dialog_is_logged_with_what_was_offered_and_said():
-    live = Live.begin(asking_system(1)).say("a\x1b[31m dress")
+    live = Dialog.start(asking_system(1)).say("a\x1b[31m dress")
     question = live.question
     live = live.say("yes")
     record = msgspec.to_builtins(live.chosen("p5"))
@@ -291,7 +292,7 @@ def test_a_dialog_is_logged_with_what_was_offered_and_said():
 
 
 def test_a_reply_can_be_about_any_product_and_keeps_the_products():
-    live = Live.begin(showing_system())
+    live = Dialog.start(showing_system())
     about = live.about("p7")
     assert about.offered == "p7" and about.query is live.query
     said = about.say("navy")
@@ -302,16 +303,16 @@ def test_a_reply_can_be_about_any_product_and_keeps_the_products():
 
 
 def test_a_recorded_question_is_asked_again():
-    live = Live.begin(asking_system())
+    live = Dialog.start(asking_system())
     described = live.say("a red dress")
     other, asked = described.about(question="is it odd?").say("no"), described.say("no")
-    assert other.talk.questions == [["is it odd?"]] and asked.talk.questions == [[described.question]]
+    assert other.state.questions == [["is it odd?"]] and asked.state.questions == [[described.question]]
     steps = [DialogStep(("a red dress",)), DialogStep(("no",), question=described.question)]
     assert torch.equal(live.replay(steps).query.vector_BD, asked.query.vector_BD)
 
 
 def test_a_recorded_dialog_about_products_is_replayed():
-    live = Live.begin(showing_system())
+    live = Dialog.start(showing_system())
     said = (
         live.about("p7")
         .say("navy")
@@ -327,7 +328,7 @@ def test_a_recorded_dialog_about_products_is_replayed():
 
 
 def test_products_are_less_like_one_that_is_not_shown_again():
-    start = Live.begin(showing_system()).say("navy")
+    start = Dialog.start(showing_system()).say("navy")
     disliked = start.nearest(1)[0].id
     live = start.less_like(disliked)
     vectors_ND, at = live.system.gallery.vectors_ND, IDS.index(disliked)
@@ -340,11 +341,11 @@ def test_products_are_less_like_one_that_is_not_shown_again():
     torch.testing.assert_close(said.query.vector_BD, other.query.vector_BD - AWAY * away_1D)
     assert live.undo() is start
     with pytest.raises(UserError, match="say what should be different"):
-        Live.begin(asking_system()).less_like("p3")
+        Dialog.start(asking_system()).less_like("p3")
 
 
 def test_a_text_that_is_read_in_parts_is_one_step():
-    live = Live.begin(showing_system())
+    live = Dialog.start(showing_system())
     step = DialogStep(("navy and a", "longer"), "p7", text="navy and a, longer")
     said = live.about("p7").say("navy and a").about("p7").say("longer")
     assert torch.equal(live.after(step).query.vector_BD, said.query.vector_BD)

@@ -14,7 +14,7 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.language.wishes import OfferLimits, Wishes
-from fashioniq.loop.messages import Message, S, Talk
+from fashioniq.loop.messages import DialogState, Message, S
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 
@@ -63,7 +63,7 @@ def wishes_after(system: System, wishes: Wishes, step: DialogStep) -> Wishes:
 
 
 @dataclass(frozen=True)
-class Live(Generic[S]):
+class Dialog(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
     Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
@@ -73,19 +73,19 @@ class Live(Generic[S]):
     """
 
     system: System[S]
-    talk: Talk[S]
+    state: DialogState[S]
     query: Query
     named: Message | None = None
-    before: "Live[S] | None" = None
+    before: "Dialog[S] | None" = None
     like: bool = False
     less: tuple[Tensor, ...] = ()
     aside: tuple[Tensor, ...] = ()
 
     @classmethod
-    def begin(cls, system: System[S]) -> "Live[S]":
+    def start(cls, system: System[S]) -> "Dialog[S]":
         """Start a dialog with the first offer of the system."""
         wishes = None if system.wording is None else [Wishes()]
-        return cls(system, system.begin(1), Query(system.gallery.mean_1D, wishes))
+        return cls(system, system.start(1), Query(system.gallery.mean_1D, wishes))
 
     @property
     def wishes(self) -> Wishes:
@@ -97,11 +97,11 @@ class Live(Generic[S]):
         """Offer that the next reply refers to; of products, the first of those that are shown."""
         if self.named is not None:
             return self.named
-        if self.system.shows_items and self.talk.queries:
+        if self.system.shows_items and self.state.queries:
             cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K, self.allowed_N)
             if cost_11.isfinite().all():  # some product is within the limits and was not talked about
                 return Message(item_B=item_11[:, 0])
-        return self.system.offer(self.talk)
+        return self.system.offer(self.state)
 
     @property
     def question(self) -> str:
@@ -116,7 +116,7 @@ class Live(Generic[S]):
     @property
     def said(self) -> list[str]:
         """All replies so far."""
-        return [text for turn in self.talk.turns for text in turn.reply.texts or ()]
+        return [text for turn in self.state.turns for text in turn.reply.texts or ()]
 
     def nearest(self, count: int) -> list[Product]:
         """Return the best products in order, of those within the limits of price, size and stock that were said."""
@@ -138,7 +138,7 @@ class Live(Generic[S]):
     @property
     def exclude_1K(self) -> Tensor | None:
         """Positions of the products that are not shown, 1×K; None if all are."""
-        talked_about = () if self.like or not self.system.shows_items else (*self.talk.shown, *self.aside)
+        talked_about = () if self.like or not self.system.shows_items else (*self.state.shown, *self.aside)
         left_out = (*talked_about, *self.less)
         return torch.stack(left_out, 1) if left_out else None
 
@@ -151,16 +151,20 @@ class Live(Generic[S]):
             found[-1:] = [self.system.cards.product(self.offered or "", distance)]
         return found
 
-    def say(self, text: str, parts: Sequence[str] | None = None) -> "Live[S]":
+    def say(
+        self, text: str, parts: Sequence[str] | None = None, *, about: str | ItemInputs | None = None
+    ) -> "Dialog[S]":
         """Return the dialog after a reply, from which markup and control characters are removed.
 
-        A reply of which nothing is understood changes nothing, and "like this" alone asks for products like the one
-        talked about. The retriever reads `parts` of it, if they are given,
-        one by one, and only those that have more than limits such as a price.
+        It is `about` a product or picture, by default what the system offers. A reply of which nothing is understood
+        changes nothing, and "like this" alone asks for products like the one talked about. The retriever reads `parts`
+        of it, if they are given, one by one, and only those that have more than limits such as a price.
         """
+        if about is not None:
+            return self.about(about).say(text, parts)
         # "?" would end the question of a round
         reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
-        request, talk, offer = self.system.read(reply), self.talk, self.offer
+        request, state, offer = self.system.read(reply), self.state, self.offer
         if not request.understood:
             alike = request.like_shown and self.system.shows_items and self.offered
             return self.more_like(alike) if alike else self
@@ -168,15 +172,15 @@ class Live(Generic[S]):
         wishes = self.query.wishes and [wishes_after(self.system, self.wishes, DialogStep((reply,), about))]
         for part in [reply] if parts is None else parts:
             if self.system.read(part).known:
-                talk = self.system.hear(talk, offer, Message(texts=[part]), wishes)
-        if talk is self.talk:
+                state = self.system.observe(state, offer, Message(texts=[part]), wishes)
+        if state is self.state:
             aside = self.aside if offer.item_B is None else (*self.aside, offer.item_B)
             query = Query(self.query.vector_BD, wishes)
             return replace(self, query=query, before=self, like=request.like_shown, aside=aside)
-        query = Query(self._away(talk.queries[-1].vector_BD), wishes)
-        return replace(self, talk=talk, query=query, named=None, before=self, like=request.like_shown)
+        query = Query(self._away(state.queries[-1].vector_BD), wishes)
+        return replace(self, state=state, query=query, named=None, before=self, like=request.like_shown)
 
-    def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Live[S]":
+    def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Dialog[S]":
         """Return the dialog whose next reply refers to this product, picture or question, with the same products.
 
         Raises UserError for an id that is not in the gallery.
@@ -187,7 +191,7 @@ class Live(Generic[S]):
         item_1 = None if item is None else self._position(item)
         return replace(self, named=Message(texts=texts, item_B=item_1))
 
-    def after(self, step: DialogStep) -> "Live[S]":
+    def after(self, step: DialogStep) -> "Dialog[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
         live = self
         if step.like is not None:
@@ -203,11 +207,11 @@ class Live(Generic[S]):
             live = live.about(step.about, step.question).say(text)
         return live
 
-    def replay(self, steps: Sequence[DialogStep]) -> "Live[S]":
+    def replay(self, steps: Sequence[DialogStep]) -> "Dialog[S]":
         """Return the dialog after these steps."""
-        return reduce(Live.after, steps, self)
+        return reduce(Dialog.after, steps, self)
 
-    def more_like(self, item: str) -> "Live[S]":
+    def more_like(self, item: str) -> "Dialog[S]":
         """Return the dialog whose next reply refers to the product `item`, with the products nearest to it.
 
         Raises UserError for an id that is not in the gallery, and for a system that does not offer products.
@@ -218,7 +222,7 @@ class Live(Generic[S]):
             )
         return replace(self.at(item), named=Message(item_B=self._position(item)), before=self)
 
-    def at(self, item: str | ItemInputs) -> "Live[S]":
+    def at(self, item: str | ItemInputs) -> "Dialog[S]":
         """Return the dialog with the products nearest to a product or picture.
 
         Raises UserError for an id that is not in the gallery.
@@ -229,7 +233,7 @@ class Live(Generic[S]):
             vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
         return replace(self, query=Query(self._away(vector_1D), self.query.wishes), like=True)
 
-    def less_like(self, item: str) -> "Live[S]":
+    def less_like(self, item: str) -> "Dialog[S]":
         """Return the dialog whose products are less like the product `item`, which is not shown again.
 
         Raises UserError for an id that is not in the gallery, and for a system that does not offer products.
@@ -253,7 +257,7 @@ class Live(Generic[S]):
             raise UserError(f"no product {item!r} in the gallery of {len(gallery)} products")
         return torch.tensor([position], device=gallery.vectors_ND.device)
 
-    def undo(self) -> "Live[S]":
+    def undo(self) -> "Dialog[S]":
         """Return the dialog before the last step, or the dialog itself if there is none."""
         return self.before or self
 
@@ -262,6 +266,6 @@ class Live(Generic[S]):
         ids, top = self.system.gallery.items.ids, self.nearest(LOGGED)
         turns = [
             LoggedTurn(offer=turn.offer.logged(ids, 1)[0], reply=turn.reply.logged(ids, 1)[0])
-            for turn in self.talk.turns
+            for turn in self.state.turns
         ]
         return LoggedDialog(target=item, turns=turns, top=[product.id for product in top])
