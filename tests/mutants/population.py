@@ -23,6 +23,7 @@ PARTS = (  # of systems, in the rooms of what they make; they count as systems
     "runs/search_space.py",
     "runs/training_data.py",
     "runs/wording.py",
+    "runs/zero_shot.py",
     "users/by_name.py",
 )
 # of the eleven replacements that cosmic-ray has for each operator, those that are the hardest to see; most others

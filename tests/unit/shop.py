@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -236,3 +237,8 @@ def conversation_folder(shop, tmp_path_factory):
     save_model(root / "run", model, about)
     write_json(root / "run" / "config.yaml", {"data": str(root), "features": [str(shop.store)]})
     return root
+
+
+def stated(task):
+    """What a task states in metrics.json."""
+    return msgspec.to_builtins(task.facts)

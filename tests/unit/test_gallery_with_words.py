@@ -275,3 +275,17 @@ def test_an_empty_gallery_and_no_queries_are_no_error():
     assert empty.top(Query(torch.zeros(1, 2), [wishing(0)]), 3)[1].shape == (1, 0)
     some = scored(torch.randn(5, 2), torch.zeros(1, 5))
     assert some.rank(Query(torch.zeros(0, 2), []), torch.zeros(0, dtype=torch.long)).shape == (0,)
+
+
+@pytest.mark.parametrize("index_finds", [0, 30])
+def test_items_that_are_not_allowed_do_not_narrow_the_search_of_the_others(index_finds):
+    """The items that are not allowed are the nearest, and have the greatest bonus."""
+    vectors_ND = torch.arange(300.0).unsqueeze(1) / 300
+    bonus_BN = torch.cat([torch.full((250,), 5.0), torch.linspace(0, 1, 50)]).unsqueeze(0)
+    allowed_N = torch.arange(300) >= 250
+    found = scored(vectors_ND, bonus_BN).with_index(
+        lambda query_BD, count, allowed_N=None, wider=1.0: torch.arange(count).unsqueeze(0) % (index_finds or 1)
+    )
+    cost_BN = naive_costs(vectors_ND, torch.zeros(1, 1), bonus_BN).masked_fill(~allowed_N, float("inf"))
+    item_BK = found.top(queries(torch.zeros(1, 1)), 6, allowed_N=allowed_N)[1]
+    assert torch.equal(item_BK, naive_top(cost_BN, 6))

@@ -10,7 +10,7 @@ from fashioniq.data.dialogues import last_round
 from fashioniq.data.items import Items
 from fashioniq.encoders.protocol import unit
 from fashioniq.generators.described_products import WEIGHTS
-from fashioniq.generators.illustrated import Illustrated, fuse
+from fashioniq.generators.illustrated import Costs, Illustrated, fuse
 from fashioniq.generators.pictures import BETWEEN, Generated
 from fashioniq.llm.rewriting import prompts
 from fashioniq.loop.gallery import Gallery
@@ -214,3 +214,16 @@ def test_each_round_has_its_own_weight_of_the_text():
     for weight in (0.0, 0.5, 1.0, 1.0):
         query_BD, state = retriever.step(state, Turn(Message(), Message(texts=["any"])))
         torch.testing.assert_close(query_BD[0], weight * text_D + (1 - weight) * picture_D)
+
+
+def test_pictures_of_another_size_are_usable_and_no_failures():
+    costs = Costs()
+    costs.dialogs.update({0: 4, 1: 2})
+    costs.pictures.update({(0, "ok"): 3, (0, "wrong size"): 2, (0, "black"): 1, (1, "error"): 1})
+    costs.without_picture.update({0: 1})
+    costs.unchanged.update({1: 1})
+    costs.seconds[1] = 3.0
+    assert costs.rows() == [
+        {"pictures": 1.5, "failed": 0.25, "without_picture": 0.25, "unchanged": 0, "seconds": 0},
+        {"pictures": 0.5, "failed": 0.5, "without_picture": 0, "unchanged": 0.5, "seconds": 1.5},
+    ]

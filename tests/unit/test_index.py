@@ -9,7 +9,8 @@ from fashioniq.loop import exact as exact_search
 from fashioniq.loop import gallery, index
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.index import approximate
+from fashioniq.loop.index import approximate, tuned
+from fashioniq.loop.milvus import MilvusSearch
 
 needs_faiss = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
 COUNT = 2000
@@ -225,3 +226,56 @@ def test_a_filter_that_leaves_several_tiles_is_exact(exact, query_QD, monkeypatc
     all_QN.scatter_(1, exclude_QK, float("inf"))
     nearest_QN, order_QN = all_QN.sort(dim=1, stable=True)
     assert torch.equal(item_QK, order_QN[:, :10]) and torch.allclose(distance_QK, nearest_QN[:, :10])
+
+
+class Finding:
+    """Search that finds, at each value, this share of the nearest for each query."""
+
+    knob, value = "knob", 0
+
+    def __init__(self, found):
+        self.found, self.values = found, tuple(found)
+
+    def __call__(self, query_QD, count, allowed_N=None, wider=1.0):
+        shares = self.found[self.value]
+        rows = [list(range(round(10 * share))) + [-1] * (count - round(10 * share)) for share in shares]
+        return torch.tensor(rows)
+
+
+def a_line(count=40):
+    vectors_ND = torch.arange(float(count)).unsqueeze(1)
+    items = Items.without_attributes([str(n) for n in range(count)], vectors_ND)
+    return Gallery(items, vectors_ND)
+
+
+@pytest.mark.parametrize(
+    ("shares", "least", "value"),
+    [  # the margin of the first value is twice 0.1 / sqrt(4) = 0.1
+        ([1.0, 0.8, 1.0, 0.8], 0.79, 1),
+        ([1.0, 0.8, 1.0, 0.8], 0.81, 2),
+        ([0.5, 0.5, 0.5, 0.5], 0.5, 1),
+    ],
+)
+def test_a_search_is_taken_if_its_recall_is_two_standard_errors_above_the_least(shares, least, value):
+    search = Finding({1: shares, 2: [1.0] * 4})
+    found, facts = tuned(a_line(), search, "some", "--some", torch.zeros(4, 1), min_recall=least)
+    assert facts["knob"] == search.value == value and found.index is search
+    assert facts["recall@10"] == pytest.approx(sum(search.found[value]) / 4) and facts["queries"] == 4
+
+
+def test_the_largest_value_needs_no_margin_and_too_little_recall_is_told():
+    search = Finding({1: [0.5, 0.5], 2: [1.0, 0.8]})
+    assert tuned(a_line(), search, "some", "--some", torch.zeros(2, 1), min_recall=0.9)[1]["knob"] == 2
+    with pytest.raises(UserError, match=r"--some: expected a recall@10 of at least 0\.91, found 0\.900 with knob 2"):
+        tuned(a_line(), search, "some", "--some", torch.zeros(2, 1), min_recall=0.91)
+
+
+def test_values_of_the_searches_are_doubled():
+    assert MilvusSearch.values == (32, 64, 128, 256, 512, 1024, 2048)
+
+
+@needs_faiss
+@pytest.mark.parametrize("factory", ["HNSW0", "IVF0,Flat", "PCA0,Flat"])
+def test_an_index_with_a_part_of_size_0_is_refused(factory):
+    with pytest.raises(UserError, match="has a part of size 0"):
+        approximate(a_line(), factory, torch.zeros(2, 1))

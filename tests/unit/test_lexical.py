@@ -1,5 +1,6 @@
 """BM25 in arrays, compared with bm25s."""
 
+import math
 import random
 
 import bm25s
@@ -8,7 +9,7 @@ import pytest
 
 from fashioniq.data.words import tokenize
 from fashioniq.loop.labels import Having, ProductLabels
-from fashioniq.loop.lexical import LexicalIndex
+from fashioniq.loop.lexical import K1, LexicalIndex
 
 WORDS = ["red", "dress", "v-neck", "long", "sleeves", "belt", "navy", "of", "silk"]
 
@@ -76,3 +77,10 @@ def test_few_and_many_products_count_alike(has, denied):
     assert [having.at(item) for item in range(40)] == own.tolist()
     having.keep(mask_N, 0.5, denied)
     assert mask_N.tolist() == ((np.arange(40) % 3 > 0) & (own != denied)).tolist()
+
+
+def test_documents_of_no_words_on_average_are_not_divided_by_less_than_one():
+    """Of four texts with one word in all, the mean length of 1/4 counts as 1."""
+    index = LexicalIndex(["red", "", "", ""], stem)
+    rarity = math.log(1 + (4 - 1 + 0.5) / (1 + 0.5))
+    assert index.score("red", 0) == pytest.approx(rarity / (1 + K1), rel=1e-5)

@@ -11,19 +11,23 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalDialogs, EvalFashionIQDAR
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.wording import obeying
 from fashioniq.files import UserError
 from fashioniq.generators.described_products import describer_of
 from fashioniq.generators.illustrated import Illustrated
 from fashioniq.loop.rollout import rollout
+from fashioniq.models.labels import LabelModel
 from fashioniq.models.linear import LastShown
 from fashioniq.runs.evaluation_inputs import parts_of, users_of_training
 from fashioniq.runs.trained import load_retriever
 from fashioniq.runs.training_data import Selection
+from fashioniq.runs.weights import save_wording
 from fashioniq.systems import fashion_iq, fashion_iq_dar
 from fashioniq.systems.fashion_iq_dar import wanted
-from fashioniq.users.by_name import users_of_catalog
+from fashioniq.users.by_name import WordedUser, users_of_catalog
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from tests.unit.shop import stated
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ def test_each_product_is_a_target_and_another_one_is_shown_first(shop, options_o
 def test_the_facts_of_simulated_dialogs(shop, options_of):
     [task] = fashion_iq.build(options_of(user=["differences"], seed=5, word_noise=0.25))
     fingerprint = shop.catalog.fingerprint()
-    assert task.facts == {
+    assert stated(task) == {
         "data": str(shop.data),
         "category": "dresses",
         "split": "val",
@@ -101,16 +105,16 @@ def test_the_facts_of_simulated_dialogs(shop, options_of):
 def test_the_drawn_grammar_can_be_the_user(shop, options_of):
     [task] = fashion_iq.build(options_of(user=["grammar"]))
     user = task.batch([0]).user
-    assert isinstance(user, DescribingUser)
-    assert task.facts["user"] == "grammar" and task.facts["captions"] == shop.catalog.captions_origin
-    assert "labelled" not in task.facts and task.facts["errors"] == 0.0
+    assert isinstance(user, WordedUser) and isinstance(user.user, DescribingUser)
+    assert stated(task)["user"] == "grammar" and stated(task)["captions"] == shop.catalog.captions_origin
+    assert "labelled" not in stated(task) and stated(task)["errors"] == 0.0
 
 
 def test_noise_is_that_of_the_seed_for_each_target_and_turn(options_of):
     [plain] = fashion_iq.build(options_of(user=["differences"], seed=3))
     [noisy] = fashion_iq.build(options_of(user=["differences"], seed=3, word_noise=0.5))
     user, own = noisy.batch([2]).user, plain.batch([2]).user
-    assert isinstance(user, NoisyUser) and isinstance(own, DescribingUser)
+    assert isinstance(user, NoisyUser) and isinstance(own, WordedUser)
     target_B = torch.tensor([2, 5])
     first = noisy.batch([2, 5]).first
     words_BL = own.reply(target_B, first, 1).words_BL
@@ -145,8 +149,8 @@ def test_a_retriever_without_a_captioner_needs_a_user(options_of):
 def test_an_index_is_measured_on_queries_of_all_dialogs(options_of):
     options = options_of(user=["differences"], index="Flat", batch_size=2)
     [task] = fashion_iq.build(options)
-    assert task.facts["index"]["index"] == "Flat" and task.facts["index"]["recall@10"] == 1.0
-    assert task.facts["index"]["queries"] == 2 * 3  # every third of six dialogs, and each turn
+    assert stated(task)["index"]["index"] == "Flat" and stated(task)["index"]["recall@10"] == 1.0
+    assert stated(task)["index"]["queries"] == 2 * 3  # every third of six dialogs, and each turn
     assert task.batch([0]).system.gallery.index is not None
 
 
@@ -171,8 +175,8 @@ def test_pairs_show_the_candidate_and_say_the_captions(shop, options_of, caption
         assert ids[target_B[place]] == pair.target and ids[first.item_B[place]] == pair.candidate
         assert reply.texts[place] == text
         assert torch.equal(reply.words_BL[place], system.vocabulary.encode([text], longest)[0])
-    assert task.facts["user"] == f"recorded captions, {captions}" and task.facts["decoding"] == "none"
-    assert task.facts["pairs"] == len(pairs) and task.facts["coverage_of_pairs"] == 1.0
+    assert stated(task)["user"] == f"recorded captions, {captions}" and stated(task)["decoding"] == "none"
+    assert stated(task)["pairs"] == len(pairs) and stated(task)["coverage_of_pairs"] == 1.0
     assert task.files["first_candidates.json"] == {"split": "val", "first": "the candidate of each pair"}
 
 
@@ -185,7 +189,7 @@ def test_noise_in_recorded_pairs_leaves_no_text(options_of):
     chance_NL = chances(2, 1, *words_NL.shape)[0]
     vocabulary = plain.batch([0]).system.vocabulary
     assert torch.equal(reply.words_BL, corrupt(words_NL, 0.5, chance_NL, negation(vocabulary)))
-    assert reply.texts is None and task.facts["errors"] == 0.5
+    assert reply.texts is None and stated(task)["errors"] == 0.5
 
 
 def test_recorded_pairs_have_their_own_candidates(options_of, tmp_path):
@@ -250,7 +254,7 @@ def test_the_facts_of_sessions(shop, options_of, sessions):
         "coverage": 1.0,
         "index": None,
     }
-    assert {name: task.facts[name] for name in own} == own
+    assert {name: stated(task)[name] for name in own} == own
     assert task.data == {"dresses": shop.catalog.fingerprint()} and task.labels == shop.catalog.labels
 
 
@@ -258,8 +262,8 @@ def test_sessions_of_train_are_not_clean_nor_those_that_they_leak_into(options_o
     text = json.loads((sessions / "dress.val.json").read_text())
     (sessions / "dress.train.json").write_text(json.dumps(text[:1]))
     two, _ = fashion_iq.build(options_of(user=["sessions"], sessions=sessions))
-    assert two.count == 3 and two.facts["clean_rows"] == [2]
-    assert two.facts["coverage_of_sessions"] == 0.8
+    assert two.count == 3 and stated(two)["clean_rows"] == [2]
+    assert stated(two)["coverage_of_sessions"] == 0.8
 
 
 def test_noise_in_sessions_is_drawn_by_session_and_turn(options_of, sessions):
@@ -402,8 +406,8 @@ def test_pictures_show_what_is_wanted_of_the_product_shown(shop, options_of, tmp
         words = [word for some in catalog.labels[system.gallery.items.ids[item]] for word in some]
         assert said[place] == f"{describer.write(tuple(words))}, but {feedback[place]}"
         assert retriever.write([[said[place]]]) == [(wanted([said[place]], describer),)]
-    assert task.facts["generator"]["backend"] == "drawn" and task.facts["pictures_per_round"] == 2
-    assert task.facts["weights_of_text"]["name"] == "paper"
+    assert stated(task)["generator"]["backend"] == "drawn" and stated(task)["pictures_per_round"] == 2
+    assert stated(task)["weights_of_text"]["name"] == "paper"
 
 
 @pytest.mark.parametrize(
@@ -423,3 +427,22 @@ def test_what_is_wanted_of_one_product(shop, shown, feedback, found):
     assert wanted([f"{shown}, but {feedback}"], describer) == found
     # earlier rounds count for what they say, not for what was shown
     assert wanted(["a green lace dress, but is casual", f"{shown}, but {feedback}"], describer) != found
+
+
+def test_words_count_in_the_search_of_a_run_that_has_them_unless_its_query_is_fused(
+    shop, options_of, tmp_path
+):
+    run = shutil.copytree(shop.run("retriever"), tmp_path / "run")
+    save_wording(run, LabelModel(shop.features.size, 0), obeying(lexical=0.01), [], figures={}, said={})
+    [task] = fashion_iq.build(options_of(run=run, user=["human"]))
+    system = task.batch([0]).system
+    assert system.wording is not None and system.gallery.scorer is system.wording
+    [task] = fashion_iq.build(
+        options_of(run=run, user=["human"]), lambda parts, gallery: (parts.retriever, {"fusion": "mean"})
+    )
+    assert task.batch([0]).system.wording is None and stated(task)["fusion"] == "mean"
+    for words in (True, False):
+        loaded = fashion_iq.load(run, Selection(None, "val", "cpu", None, None, None, words))
+        assert loaded.wording is not None and loaded.offers is not None
+    [task] = fashion_iq.build(options_of(user=["human"]))
+    assert task.batch([0]).system.wording is None and "fusion" not in stated(task)

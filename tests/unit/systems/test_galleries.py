@@ -28,7 +28,8 @@ from fashioniq.loop.rollout import System
 from fashioniq.runs import galleries
 from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
 from fashioniq.runs.training_data import Selection, settings_of
-from fashioniq.systems import builder, fashion_iq, load, zero_shot
+from fashioniq.runs.zero_shot import Means, ZeroShotRetriever
+from fashioniq.systems import load, zero_shot
 
 CPU = torch.device("cpu")
 
@@ -174,17 +175,6 @@ def test_an_index_of_a_run_is_stored_and_searched(shop, tmp_path):
     assert len(system.gallery) == 18 and system.gallery.index is not None
 
 
-# systems by name
-
-
-def test_systems_are_found_by_name_or_module():
-    assert builder("fashion-iq") is fashion_iq.build
-    assert builder("fashioniq.systems.fashion_iq") is fashion_iq.build
-    for name in ("no.such.module", "json"):
-        with pytest.raises(UserError, match=f"found {name}: .*; correct the name"):
-            builder(name)
-
-
 def test_a_run_or_an_encoder_is_loaded():
     for given in ({}, {"run": "run", "encoder": "clip"}):
         with pytest.raises(UserError, match="expected a run or an encoder"):
@@ -213,10 +203,10 @@ class Letters(Encoder):
 
 
 def retriever_of(encoder=None, products=(0.0, 0.0), texts=(0.0, 0.0)):
-    means = zero_shot.Means(2)
+    means = Means(2)
     means.products_D.copy_(torch.tensor(products))
     means.texts_D.copy_(torch.tensor(texts))
-    return zero_shot.ZeroShotRetriever(encoder or Letters(), means, CPU)
+    return ZeroShotRetriever(encoder or Letters(), means, CPU)
 
 
 def turn(text, item=None):

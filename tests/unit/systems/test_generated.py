@@ -26,6 +26,7 @@ from fashioniq.systems import dar, genir, plugir_asks
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import DescribingPictures
 from fashioniq.users.person import DescribingPerson
+from tests.unit.shop import stated
 
 CPU = torch.device("cpu")
 
@@ -76,7 +77,7 @@ def test_without_pictures_the_query_is_the_last_description(shop, options_of, fe
 
 def test_the_facts_of_genir_are_those_of_its_options(shop, options_of):
     [task] = genir.build(options_of(EvalGenIR, feedback="verbal", details=3, seed=4, targets=2))
-    assert task.facts == {
+    assert stated(task) == {
         "split": "test",
         "category": "dresses",
         "coverage": 1.0,
@@ -124,9 +125,9 @@ def test_pictures_are_of_the_last_description_and_are_all_that_is_searched(shop,
     assert torch.allclose(done.query_BTD[:, 1], state.vectors_BKD[:, 0])
     costs = task.costs()
     assert len(costs) == 2 and costs[0]["pictures"] == 1.0 and costs[0]["failed"] == 0
-    assert task.facts["pictures_per_round"] == 1 and task.facts["fusion"] == "mean"
-    assert task.facts["generator"]["backend"] == "drawn"
-    assert task.facts["weights_of_text"] == {"name": "pictures", "rounds": [0.0]}
+    assert stated(task)["pictures_per_round"] == 1 and stated(task)["fusion"] == "mean"
+    assert stated(task)["generator"]["backend"] == "drawn"
+    assert stated(task)["weights_of_text"] == {"name": "pictures", "rounds": [0.0]}
 
 
 def test_pictures_are_embedded_like_the_products(shop, options_of):
@@ -281,7 +282,7 @@ def test_generators_by_name(shop, options_of, name, kind):
 
 def test_what_is_slow_to_make_is_cached(options_of, monkeypatch):
     slow = type("Slow", (), {"identity": {"backend": "slow"}})()
-    monkeypatch.setattr(described_products, "generator_by_name", lambda name, device: (slow, name, device)[0])
+    monkeypatch.setattr(described_products, "generator_by_name", lambda name, *_: slow)
     assert isinstance(
         described_products.generator_of(options_of(EvalGenIR, generator="some"), None, None, "cpu"), Cached
     )
@@ -333,9 +334,9 @@ def test_dar_fuses_the_text_of_all_rounds_with_pictures_of_the_prompts(shop, opt
     assert retriever.write([["a", "b"]]) == [("a, b",)]
     read = read_dialogues(shop.dialogues())
     assert [system.gallery.items.ids[item] for item in target_B] == [read[2].image, read[0].image]
-    assert task.facts["rewrite"] == "join" and task.facts["seed"] == 3
-    assert task.facts["pictures_per_round"] == 2
-    assert task.facts["weights_of_text"]["name"] == "paper"
+    assert stated(task)["rewrite"] == "join" and stated(task)["seed"] == 3
+    assert stated(task)["pictures_per_round"] == 2
+    assert stated(task)["weights_of_text"]["name"] == "paper"
     done = rollout(*task.batch([2, 0]), turns=1)
     assert [row["pictures"] for row in task.costs()] == [2.0] and done.ranks.shape == (2, 1)
 
@@ -373,7 +374,7 @@ def test_plugir_leaves_out_the_parts_that_are_named(shop, options_of, without):
     assert asker.context == ("context" not in without) and asker.filtered == ("filter" not in without)
     assert asker.text([["a", "b"]]) == (["a, b"] if without == ["rewrite"] else ["b"])
     query = "all rounds" if without == ["rewrite"] else "the dialog rewritten (last)"
-    assert task.facts["query"] == query and task.facts["without"] == without
+    assert stated(task)["query"] == query and stated(task)["without"] == without
     assert (task.name, task.protocol, task.turns, task.count) == ("plugir", "ChatIR", 3, 6)
     assert task.data == {"dresses": shop.catalog.fingerprint()}
 

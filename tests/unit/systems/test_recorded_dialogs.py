@@ -10,12 +10,14 @@ import torch
 from fashioniq.askers.attribute_questions import CandidateAware
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
+from fashioniq.data.evaluations import Questions
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout
 from fashioniq.runs import search_space
 from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of, version_of
 from fashioniq.systems import chatir
+from tests.unit.shop import stated
 
 CPU = torch.device("cpu")
 
@@ -59,15 +61,15 @@ def test_the_query_is_the_text_of_the_rounds_so_far(shop, options_of, encoder, o
     for number, query_BD in enumerate(done.query_BTD.unbind(1)):
         wanted_BD = encoder.texts([text(one.rounds[: number + 1]) for one in read])
         assert torch.allclose(query_BD, wanted_BD, atol=1e-5)
-    assert task.facts["query"] == about and first == Message()
+    assert stated(task)["query"] == about and first == Message()
     assert (task.name, task.protocol, task.count, task.turns) == ("dress.test", "ChatIR", 6, 11)
 
 
 def test_the_facts_of_recorded_dialogs(shop, options_of):
     [task] = chatir.build(options_of())
     space = options_of().search_space
-    questions = task.facts["questions"]
-    assert task.facts == {
+    questions = stated(task)["questions"]
+    assert stated(task) == {
         "search_space": str(space),
         "coverage": 1.0,
         "encoder": str(shop.run("encoder")),
@@ -91,7 +93,7 @@ def test_texts_that_are_longer_than_the_limit_are_counted_by_round(options_of, s
     ]
     write_dialogues(tmp_path / "some.json", dialogues)
     [task] = chatir.build(options_of(dialogues=[str(tmp_path / "some.json")], query="rounds"))
-    assert task.facts["cut"] == [0, 1, 1] and task.turns == 3
+    assert stated(task)["cut"] == [0, 1, 1] and task.turns == 3
 
 
 def test_rounds_without_a_question_and_repeated_ones_are_counted():
@@ -99,7 +101,7 @@ def test_rounds_without_a_question_and_repeated_ones_are_counted():
         Dialogue("A", ("a dress", "is it red? no", "it is long", "is it Red? no")),
         Dialogue("B", ("a dress?", "red", "is it new? yes", "red")),
     ]
-    assert chatir._questions(some) == {"exact_repeats": 0.5, "unique_tokens": 3.0, "without_mark": 3}
+    assert chatir._questions(some) == Questions(exact_repeats=0.5, unique_tokens=3.0, without_mark=3)
     assert chatir._questions([Dialogue("A", ("a dress", "a red dress"), alone=True)]) is None
 
 
@@ -131,8 +133,8 @@ def test_queries_of_a_file_are_taken_by_dialog_and_round(options_of, vectors):
     done = rollout(system, user, target_B, first, 11)
     query_NTD = torch.from_numpy(np.load(vectors["query_vectors"][0])).float()
     assert torch.allclose(done.query_BTD, torch.nn.functional.normalize(query_NTD[[5, 2]], dim=-1), atol=1e-6)
-    assert task.facts["query"] == f"vectors of {vectors['query_vectors'][0]}"
-    assert task.facts["encoder"] == f"vectors of {vectors['gallery_vectors']}" and "cut" not in task.facts
+    assert stated(task)["query"] == f"vectors of {vectors['query_vectors'][0]}"
+    assert stated(task)["encoder"] == f"vectors of {vectors['gallery_vectors']}" and "cut" not in stated(task)
 
 
 def test_each_dialog_file_has_its_own_vectors_and_checksum(shop, options_of, vectors, tmp_path):
@@ -148,7 +150,7 @@ def test_each_dialog_file_has_its_own_vectors_and_checksum(shop, options_of, vec
         )
     )
     assert (first.name, second.name) == ("dress.test", "dress.val")
-    assert first.facts["query"].endswith("test.npy") and second.facts["query"].endswith("val.npy")
+    assert stated(first)["query"].endswith("test.npy") and stated(second)["query"].endswith("val.npy")
     assert (
         list(first.data) == ["dress.test.json", "space.json"] and next(iter(second.data)) == "dress.val.json"
     )
@@ -191,7 +193,7 @@ def test_a_target_without_features_is_refused_by_name(shop, options_of, tmp_path
         chatir.build(options)
     write_dialogues(tmp_path / "some.json", some[:1])
     [task] = chatir.build(options)
-    assert task.facts["coverage"] == pytest.approx(1 / 3)
+    assert stated(task)["coverage"] == pytest.approx(1 / 3)
 
 
 def test_a_folder_without_the_pictures_is_told(shop, options_of, tmp_path, capsys):

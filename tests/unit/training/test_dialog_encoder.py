@@ -314,3 +314,12 @@ def test_a_step_moves_the_text_half_and_leaves_the_images(kind):
     }
     assert moved == set(whole.text_names)
     assert all(name.split(".")[0] in whole.text_names for name in module.model.state_dict())
+
+
+def test_recall_is_that_of_the_first_ten_after_each_round(monkeypatch):
+    module, figures = training(20, rounds=5), {}
+    monkeypatch.setattr(module, "log", figures.__setitem__)
+    module.on_validation_epoch_start()
+    module._ranks = [torch.tensor([[10, 9, 0], [9, 9, 10]]), torch.tensor([[11, 9, 10], [19, 19, 10]])]
+    module.on_validation_epoch_end()
+    assert [figures[f"val_R@10_{last}"] for last in (0, 2, 4)] == [25.0, 75.0, 25.0]

@@ -294,3 +294,25 @@ def test_some_dialogs_begin_with_a_similar_product_by_default_none(share):
     assert (
         apart_B[similar].bincount().argmin() == 0 and apart_B[similar].bincount()[1:].min() > 10
     )  # all of them
+
+
+def test_an_epoch_is_scored_by_the_last_turn_of_each_user_and_all_turns_by_their_distance(monkeypatch):
+    module, figures = training()[0], {}
+    monkeypatch.setattr(module, "log", figures.__setitem__)
+    module.on_validation_epoch_start()
+    module._ranks = {"own": [torch.tensor([[19, 0], [15, 9]]), torch.tensor([[10, 10]])], "other": [torch.tensor([[0], [19]])]}
+    module._distances = [torch.arange(20.0), torch.tensor([20.0])]
+    module.on_validation_epoch_end()
+    p = {rank: 100 * (20 - rank) / 20 for rank in range(20)}
+    own, other = (p[0] + p[9] + p[10]) / 3, (p[0] + p[19]) / 2
+    wanted = {
+        "val_distance_95": 19.0,
+        "val_P_1": ((p[19] + p[15] + p[10]) / 3 + other) / 2,
+        "val_R@10_1": (0 + 50) / 2,
+        "val_P_2": own,
+        "val_R@10_2": 200 / 3,
+        "val_R@10_own": 200 / 3,
+        "val_R@10_other": 50.0,
+        "val_score": (200 / 3 + own / 1000 + 50 + other / 1000) / 2,
+    }
+    assert {name: float(value) for name, value in figures.items()} == pytest.approx(wanted, rel=1e-5)

@@ -16,7 +16,7 @@ from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.training.pixels import HUES, color_words, shares_of_colors
-from fashioniq.training.said import said_of, with_said
+from fashioniq.training.said import said_of, solve, with_said
 
 IDS = [f"p{number}" for number in range(60)]
 COLORS, SLEEVES = ("red", "navy", "black"), ("with long sleeves", "and sleeveless")
@@ -191,3 +191,17 @@ def test_every_language_has_words_for_most_basic_colors(code):
     )
     if code == "de":
         assert (words["red"], words["white"], words["grey"]) == ("rot", "weiß", "grau")
+
+
+def test_what_is_unknown_of_a_product_counts_for_nothing():
+    features_ND = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    has_NL = (features_ND[:, :2] > 0.3).float()
+    known_NL = (torch.rand(60, 2, generator=torch.Generator().manual_seed(1)) < 0.7).float()
+    weights = []
+    for other_NL in (has_NL, torch.where(known_NL > 0, has_NL, 1 - has_NL)):
+        model = LabelModel(3, 2)
+        model.standardize(features_ND)
+        solve(model, features_ND, other_NL, 1e-3, known_NL)
+        weights.append(model.linear.weight.detach().clone())
+        assert model.linear.bias.isfinite().all()
+    assert torch.allclose(weights[0], weights[1], atol=1e-2) and weights[0][0, 0] > 1 and weights[0][1, 1] > 1
