@@ -7,5 +7,7 @@ from fashioniq.loop.messages import DialogState, Message
 class GeneratedPicture:
     """Asker that offers the last generated picture of each dialog; the first offer is empty."""
 
+    shows_pictures = True
+
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
         return Message(pictures=state.state.pictures) if state.turns else Message()

@@ -2,7 +2,6 @@
 
 import re
 
-from fashioniq.data.dialogues import split_round
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.llm.completer import Completer
 from fashioniq.loop.gallery import Gallery
@@ -48,7 +47,7 @@ class FewShot:
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
         if not state.turns:
             return Message()
-        prompts = [_prompt(rounds) for rounds in state.rounds]
+        prompts = [_prompt(turns) for turns in state.exchanges]
         return Message(texts=[clean_question(text) for text in self.model.complete(prompts, 40)])
 
 
@@ -87,9 +86,8 @@ def _questions(text: str) -> list[str]:
     return [clean(question, LONGEST - 1) + "?" for question in asked if question]
 
 
-def _prompt(rounds: list[str]) -> str:
-    lines = [clean(rounds[0], LONGEST)]
-    for text in rounds[1:]:
-        question, answer = split_round(text)
+def _prompt(turns: list[tuple[str, str]]) -> str:
+    lines = [clean(turns[0][1], LONGEST)]
+    for question, answer in turns[1:]:
         lines += [f"Question: {question}", f"Answer: {answer}"]
     return _EXAMPLES + "\n".join([*lines, "Question:"])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, read_json, why, write_text
 
 JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
@@ -52,6 +53,12 @@ def join_round(question: str, answer: str) -> str:
     """Join a question and its answer into one round; a missing question mark is added."""
     question = question.strip()
     return f"{question}{'' if question.endswith('?') else '?'} {answer.strip()}"
+
+
+def written_round(question: str, answer: str) -> str:
+    """Round of a file: without the answer's question marks, because the last one in a round ends the question."""
+    answer = " ".join(answer.replace("?", " ").split())
+    return join_round(question, answer or UNKNOWN) if question else answer
 
 
 def split_round(text: str) -> tuple[str, str]:

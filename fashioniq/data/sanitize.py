@@ -22,8 +22,5 @@ def clean(text: str, longest: int = LONGEST) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """Clean an answer and remove question marks, because the last one in a round ends the question.
-
-    An empty answer becomes UNKNOWN.
-    """
-    return clean(text.replace("?", " ")) or UNKNOWN
+    """Clean an answer; an empty one becomes UNKNOWN."""
+    return clean(text) or UNKNOWN

@@ -24,7 +24,7 @@ from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog, picture_paths
-from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues
+from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues, written_round
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
 from fashioniq.generators.described_products import describer_of
@@ -243,8 +243,8 @@ def _make(
                 write_dialogues(
                     path,
                     [
-                        Dialogue(image, tuple(rounds))
-                        for image, rounds in zip(images, dialogs.state.rounds, strict=True)
+                        Dialogue(image, (turns[0][1], *(written_round(*turn) for turn in turns[1:])))
+                        for image, turns in zip(images, dialogs.state.exchanges, strict=True)
                     ],
                 )
             except EOFError as error:  # the person ended the input

@@ -11,7 +11,6 @@ from rich.progress import track
 from torch import Tensor
 
 from fashioniq import plugins
-from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.data.evaluations import LoggedDialog, Metrics
 from fashioniq.data.trec import FILES, TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol, protocol_of
@@ -127,7 +126,7 @@ def _logged(
     last_BK = tops[-1][1][:, :TOP].tolist()
     turns_B = dialogs.logged(ids, system.vocabulary)
     pictures: Sequence[str | UnsetType | None] = [UNSET] * len(turns_B)
-    if isinstance(system.asker, GeneratedPicture):
+    if system.shows_pictures:
         last = system.offer(dialogs.state)
         pictures = [message.picture for message in last.logged(ids, len(turns_B))]
     for target, turns, best_T, last_K, picture in zip(

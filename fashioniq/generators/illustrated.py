@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -104,6 +104,11 @@ class Illustrated:
         self.text, self.write, self.generator, self.encode = text, write, generator, encode
         self.weights, self.fusion, self.count, self.seed = weights, fusion, count, seed
         self.costs = costs or Costs()
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Identity of the generator, on which every query depends."""
+        return self.generator.identity
 
     def start(self, batch: int) -> IllustratedState:
         """Return `batch` dialogs without rounds."""

@@ -162,8 +162,7 @@ class Dialog(Generic[S]):
         """
         if about is not None:
             return self.about(about).say(text, parts)
-        # "?" would end the question of a round
-        reply = clean(text.replace("?", " ") if self.question else text, LONGEST)
+        reply = clean(text, LONGEST)
         request, state, offer = self.system.read(reply), self.state, self.offer
         if not request.understood:
             alike = request.like_shown and self.system.shows_items and self.offered

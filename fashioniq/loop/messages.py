@@ -76,12 +76,15 @@ class Turn(NamedTuple):
         return self.reply.words_BL
 
     @property
+    def exchanges(self) -> list[tuple[str, str]]:
+        """Question and answer of each dialog; the question is empty if there was none."""
+        answers = self.reply.texts or ()
+        return list(zip(self.offer.texts or [""] * len(answers), answers, strict=True))
+
+    @property
     def rounds(self) -> list[str]:
         """Question and answer of each dialog as one text; the reply alone if there was no question."""
-        answers = self.reply.texts or ()
-        questions = self.offer.texts or [""] * len(answers)
-        pairs = zip(questions, answers, strict=True)
-        return [join_round(question, answer) if question else answer for question, answer in pairs]
+        return [join_round(question, answer) if question else answer for question, answer in self.exchanges]
 
 
 class DialogState(NamedTuple, Generic[S]):
@@ -103,6 +106,11 @@ class DialogState(NamedTuple, Generic[S]):
         return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [
             [] for _ in range(self.batch)
         ]
+
+    @property
+    def exchanges(self) -> list[list[tuple[str, str]]]:
+        """Questions and answers of each dialog, in the order of the turns."""
+        return [list(turns) for turns in zip(*(turn.exchanges for turn in self.turns), strict=True)]
 
     @property
     def questions(self) -> list[list[str]]:

@@ -53,6 +53,11 @@ class System(Generic[S]):
         """Whether it offers products, which replies refer to; otherwise it asks, or only reads what is said."""
         return bool(getattr(self.asker, "shows_items", False))
 
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether it shows a picture generated from the last words, which alone the query depends on."""
+        return bool(getattr(self.asker, "shows_pictures", False))
+
     def dialog(self) -> "Dialog[S]":
         """Start a dialog with one person."""
         from fashioniq.loop.dialog import Dialog  # it imports this module

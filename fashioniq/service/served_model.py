@@ -23,7 +23,6 @@ from fashioniq.data.offers import Offer
 from fashioniq.data.words import tokenize
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json
-from fashioniq.generators.illustrated import Illustrated
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
@@ -122,8 +121,9 @@ class Served:
         asks = not system.shows_items
         usable = [one for one in uploads if identity and not asks and one.fits(identity)]
         version = version_of(run, category)
-        if isinstance(system.retriever, Illustrated):  # its conversations cannot go on with another generator
-            facts = json.dumps(dict(system.retriever.generator.identity), sort_keys=True)
+        if generates := getattr(system.retriever, "identity", None):
+            # conversations cannot go on with another generator
+            facts = json.dumps(dict(generates), sort_keys=True)
             version += f"-{hashlib.sha256(facts.encode()).hexdigest()[:6]}"
         return cls(
             version=version,
@@ -153,7 +153,7 @@ class Served:
     @property
     def draws(self) -> bool:
         """Whether it searches with a picture that it generates from the last words alone."""
-        return isinstance(self.system.retriever, Illustrated)
+        return self.system.shows_pictures
 
     @property
     def features(self) -> dict[str, bool]:

@@ -23,7 +23,6 @@ from PIL.Image import Image
 from fashioniq.data.cards import Product
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed, tokenize
-from fashioniq.generators.illustrated import IllustratedState as Illustrations
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.service.exploring import DEEPEST, explored, propensities
@@ -607,13 +606,13 @@ class _Watch:
 
 def _generated(live: Dialog) -> Image | None:
     """The picture generated from the last words."""
-    state = live.state.state
-    return state.pictures[0] if isinstance(state, Illustrations) else None
+    offered = live.system.offer(live.state).pictures if live.system.shows_pictures else None
+    return offered[0] if offered else None
 
 
 def _width(live: Dialog) -> int | None:
     """Width of the generated picture in pixels as it is shown, 0 if it failed; None if none was wanted."""
-    if not isinstance(live.state.state, Illustrations) or not live.state.turns:
+    if not live.system.shows_pictures or not live.state.turns:
         return None
     return min(WIDTH, picture.width) if (picture := _generated(live)) else 0
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq.data.dialogues import Dialogue, join_round, split_round
+from fashioniq.data.dialogues import Dialogue, split_round, written_round
 from fashioniq.data.sanitize import LONGEST, UNKNOWN, clean, clean_answer
 from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
@@ -65,8 +65,9 @@ HOSTILE = (
 def test_whatever_is_answered_is_one_short_line_that_leaves_the_round_whole(text):
     answer = clean_answer(text)
     assert 0 < len(answer) <= LONGEST and answer == answer.strip()
-    assert not any(unicodedata.category(letter)[0] == "C" for letter in answer) and "?" not in answer
-    assert split_round(join_round("what is it?", answer)) == ("what is it?", answer)
+    assert not any(unicodedata.category(letter)[0] == "C" for letter in answer)
+    question, written = split_round(written_round("what is it?", answer))
+    assert question == "what is it?" and written and "?" not in written
     assert answer.encode()
 
 
@@ -79,7 +80,7 @@ def test_markup_and_control_characters_are_taken_out_and_long_text_is_cut_at_a_b
         and clean("one two three", 7) == "one two"
         and clean("onetwothree", 5) == "onetw"
     )
-    assert clean_answer("really? yes") == "really yes" and clean_answer(" \n") == UNKNOWN
+    assert clean_answer("really? yes") == "really? yes" and clean_answer(" \n") == UNKNOWN
 
 
 def test_recorded_answers_are_repeated_and_no_other_question_has_one():
@@ -160,7 +161,7 @@ def pictures(tmp_path):
 
 def test_models_see_the_picture_and_their_answers_are_cleaned(pictures):
     local, remote = Echo("<b>red</b>?\nQuestion: x"), Echo("")
-    assert answers(Visual(local, pictures, "a"), [0], ["what color?"]) == ["red"]
+    assert answers(Visual(local, pictures, "a"), [0], ["what color?"]) == ["red ?"]
     assert local.asked == [((1024, 640), "what color?")]
     assert answers(Visual(RemoteModel(remote), pictures, "a"), [0], ["what color?"]) == [UNKNOWN]
     ((size, prompt),) = remote.asked
@@ -178,5 +179,5 @@ def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
 def test_a_person_is_shown_the_image_and_asked(capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(builtins, "input", lambda prompt: asked.append(prompt) or " red?\x07 ")
-    assert answers(Person("picture {}".format), [7], ["what color?"]) == ["red"]
+    assert answers(Person("picture {}".format), [7], ["what color?"]) == ["red?"]
     assert asked == ["what color? "] and capsys.readouterr().out == "picture 7\n"

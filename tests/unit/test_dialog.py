@@ -271,11 +271,12 @@ def test_a_system_asks_takes_answers_and_goes_on_without_questions():
     live = live.say("something blue")
     assert live.said == [
         "a dress",
-        "is it yes",
+        "is it? yes",
         "no",
         "something blue",
-    ]  # a question mark would end the question
-    assert live.state.rounds == [["a dress", f"{asked[0]} is it yes", f"{asked[1]} no", "something blue"]]
+    ]
+    assert live.state.exchanges[0][1:3] == [(asked[0], "is it? yes"), (asked[1], "no")]
+    assert live.state.rounds == [["a dress", f"{asked[0]} is it? yes", f"{asked[1]} no", "something blue"]]
 
 
 def test_a_dialog_is_logged_with_what_was_offered_and_said():

@@ -4,7 +4,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.by_name import Questions, asker_of, searched_by_text
 from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
@@ -78,7 +77,7 @@ def _system(settings: Chat) -> tuple[System, Path]:
         predictor=settings.predictor,
     )
     folder = run or Path("runs")
-    if settings.generator or isinstance(system.asker, BestItem):
+    if settings.generator or system.shows_items:
         return system, folder
     if settings.questioner in ("none", "candidate-aware") and not settings.predictor:
         return system, folder
