@@ -97,7 +97,7 @@ def arguments_of(command, **options):
 
 
 BEFORE, LEFT = pytest.StashKey(), pytest.StashKey()  # what was there at the start, what is left at the end
-KINDS = ("unit", "end_to_end", "golden", "hostile", "browser", "gpu")
+KINDS = ("unit", "end_to_end", "plugins", "golden", "hostile", "browser", "gpu")
 
 
 @pytest.hookimpl(trylast=True)  # after pytest has its folder
