@@ -284,7 +284,9 @@ def test_items_that_are_not_allowed_do_not_narrow_the_search_of_the_others(index
     bonus_BN = torch.cat([torch.full((250,), 5.0), torch.linspace(0, 1, 50)]).unsqueeze(0)
     allowed_N = torch.arange(300) >= 250
     found = scored(vectors_ND, bonus_BN).with_index(
-        lambda query_BD, count, allowed_N=None, wider=1.0: torch.arange(count).unsqueeze(0) % (index_finds or 1)
+        lambda query_BD, count, allowed_N=None, wider=1.0: (
+            torch.arange(count).unsqueeze(0) % (index_finds or 1)
+        )
     )
     cost_BN = naive_costs(vectors_ND, torch.zeros(1, 1), bonus_BN).masked_fill(~allowed_N, float("inf"))
     item_BK = found.top(queries(torch.zeros(1, 1)), 6, allowed_N=allowed_N)[1]

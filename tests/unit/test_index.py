@@ -266,7 +266,9 @@ def test_a_search_is_taken_if_its_recall_is_two_standard_errors_above_the_least(
 def test_the_largest_value_needs_no_margin_and_too_little_recall_is_told():
     search = Finding({1: [0.5, 0.5], 2: [1.0, 0.8]})
     assert tuned(a_line(), search, "some", "--some", torch.zeros(2, 1), min_recall=0.9)[1]["knob"] == 2
-    with pytest.raises(UserError, match=r"--some: expected a recall@10 of at least 0\.91, found 0\.900 with knob 2"):
+    with pytest.raises(
+        UserError, match=r"--some: expected a recall@10 of at least 0\.91, found 0\.900 with knob 2"
+    ):
         tuned(a_line(), search, "some", "--some", torch.zeros(2, 1), min_recall=0.91)
 
 

@@ -300,7 +300,10 @@ def test_an_epoch_is_scored_by_the_last_turn_of_each_user_and_all_turns_by_their
     module, figures = training()[0], {}
     monkeypatch.setattr(module, "log", figures.__setitem__)
     module.on_validation_epoch_start()
-    module._ranks = {"own": [torch.tensor([[19, 0], [15, 9]]), torch.tensor([[10, 10]])], "other": [torch.tensor([[0], [19]])]}
+    module._ranks = {
+        "own": [torch.tensor([[19, 0], [15, 9]]), torch.tensor([[10, 10]])],
+        "other": [torch.tensor([[0], [19]])],
+    }
     module._distances = [torch.arange(20.0), torch.tensor([20.0])]
     module.on_validation_epoch_end()
     p = {rank: 100 * (20 - rank) / 20 for rank in range(20)}
