@@ -4,8 +4,9 @@
 
 Each mutant is one change of one line (`population.py`). The tests that reach the line are run on it: those of
 tests/unit, and on what these do not catch, those of tests/end_to_end and tests/golden. They run in a copy of the
-checkout, in processes forked from one that has imported torch (`forks.py`). What is measured and found is kept in the
-folder `mutants`: a run that was interrupted goes on, and survivors are tried again when tests have changed.
+checkout: first in a fork of a process that has collected the unit tests (`warm.py`), then, with what that leaves, in one
+that has imported torch only (`forks.py`). What is measured and found is kept in the folder `mutants`: a run that was
+interrupted goes on, and survivors are tried again when tests have changed.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +30,7 @@ import pytest
 from covering import Reached, covering
 from forks import Chosen, Measured, forked, import_libraries
 from population import ROOMS, Mutant, changed_lines, mutated_files, room_of, sample
+from warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = {"unit tests": ("unit",), "other tests": ("end_to_end", "golden")}  # outcome: folders of its tests
@@ -126,6 +127,28 @@ def _digest(*contents: bytes) -> str:
     return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
 
 
+def tried_warm(trials: Trials, chosen: Sequence[tuple[Mutant, str]], log: Path, stage: str) -> None:
+    """Record mutants that tests of a stage notice in a process that has collected all of them (see `Warm`)."""
+    reached = trials.measure(STAGES[stage])
+    known = {one["mutant"] for one in records_of(log)}
+    left = [one for one in chosen if _name(*one) not in known]
+
+    def noticed(mutant: Mutant, source: str, by: str) -> None:
+        ended = "time limit" if by == "limit" else "failed"
+        _record(trials, log, stage, (mutant, source), {"ended": ended, "by": by, "against": ""})
+
+    def run() -> int:
+        mutants = [(*one, covering(one[0], trials.tree, reached)) for one in left]
+        return int(
+            pytest.main(
+                [*reached, *OPTIONS, f"--basetemp={trials.folder / 'tmp'}"],
+                plugins=[Warm(trials.tree, mutants, noticed)],
+            )
+        )
+
+    forked(run, trials.folder / "warm", 24 * 3600)
+
+
 def judged(
     trials: Trials, chosen: Sequence[tuple[Mutant, str]], log: Path, stage: str
 ) -> list[tuple[Mutant, str]]:
@@ -136,34 +159,37 @@ def judged(
     reached = trials.measure(STAGES[stage])
     known = {(one["mutant"], one["stage"]): one for one in records_of(log)}
     left = []
-    for number, (mutant, source) in enumerate(chosen, start=1):
-        name = f"{mutant.path} {_digest(source.encode())}"
+    for mutant, source in chosen:
         tests = covering(mutant, trials.tree, reached)
         files = sorted({test.partition("::")[0] for test in tests})
         against = _digest(
             *(reached[file]["digest"].encode() for file in files), *map(str.encode, sorted(tests))
         )
-        record = known.get((name, stage))
+        record = known.get((_name(mutant, source), stage))
         if record is None or (record["ended"] == "passed" and record["against"] != against):
-            began = time.monotonic()
-            change = list(changed_lines((trials.tree / mutant.path).read_text(encoding="utf-8"), source))
-            record = {
-                "mutant": name,
-                "stage": stage,
-                **mutant._asdict(),
-                "change": change,
-                "against": against,
-            }
-            record |= trials.judge(mutant, source, tests)
-            with open(log, "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-            spent = f"{record['tests']} tests, {time.monotonic() - began:.0f} s"
-            print(
-                f"{number}/{len(chosen)} {mutant.path}:{mutant.line} {record['ended']} ({spent})", flush=True
-            )
+            found = trials.judge(mutant, source, tests) | {"against": against}
+            record = _record(trials, log, stage, (mutant, source), found)
         if record["ended"] == "passed":
             left.append((mutant, source))
     return left
+
+
+def _name(mutant: Mutant, source: str) -> str:
+    return f"{mutant.path} {_digest(source.encode())}"
+
+
+def _record(
+    trials: Trials, log: Path, stage: str, tried: tuple[Mutant, str], found: dict[str, Any]
+) -> dict[str, Any]:
+    """Append what was found of a mutant to the log."""
+    mutant, source = tried
+    before = (trials.tree / mutant.path).read_text(encoding="utf-8")
+    change = list(changed_lines(before, source))
+    record = {"mutant": _name(*tried), "stage": stage, **mutant._asdict(), "change": change, **found}
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    print(f"{mutant.path}:{mutant.line} {record['ended']} ({stage})", flush=True)
+    return record
 
 
 def records_of(log: Path) -> list[dict[str, Any]]:
@@ -176,7 +202,7 @@ def report(chosen: Sequence[tuple[Mutant, str]], log: Path) -> str:
     last = {(one["mutant"], one["stage"]): one for one in records_of(log)}
     outcomes, survivors = defaultdict(Counter), []
     for mutant, source in chosen:
-        name = f"{mutant.path} {_digest(source.encode())}"
+        name = _name(mutant, source)
         found = {stage: last[name, stage] for stage in STAGES if (name, stage) in last}
         outcome = "survived"
         for stage, record in found.items():
@@ -185,7 +211,7 @@ def report(chosen: Sequence[tuple[Mutant, str]], log: Path) -> str:
         for room in (room_of(mutant.path), "sum"):
             outcomes[room][outcome] += 1
         if outcome == "survived":
-            tests = ", ".join(f"{record['tests']} {stage}" for stage, record in found.items())
+            tests = ", ".join(f"{record.get('tests', 0)} {stage}" for stage, record in found.items())
             survivors += ["", f"{mutant.path}:{mutant.line} {mutant.operator} ({tests})"]
             survivors += [f"    {line}" for line in next(iter(found.values()))["change"]]
     lines = [f"| room | mutants | {' | '.join(OUTCOMES)} | caught |"]
@@ -214,6 +240,7 @@ def main() -> None:
     import_libraries(trials.tree, [name for kinds in STAGES.values() for name in trials.files(kinds)])
     chosen = sample(trials.tree, arguments.sample, arguments.seed)
     left = chosen
+    tried_warm(trials, chosen, log, next(iter(STAGES)))
     for stage in STAGES:
         left = judged(trials, left, log, stage)
     print(report(chosen, log))

@@ -55,7 +55,7 @@ class Warm:
             if change is None or not chosen:
                 continue
             limit = 20 + 5 * sum(tests.values())
-            place = self.root.parent / "warm"
+            place = self.root.parent / "changed"
             failed, why = forked(functools.partial(self._run, chosen, change), place, limit)
             if failed and failed in items:
                 again, _ = forked(functools.partial(self._run, [items[failed]], None), place, limit)

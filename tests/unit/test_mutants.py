@@ -11,6 +11,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mutants"))
 
 from covering import EVERY, Statement, covering, statement
 from population import Mutant, changed_lines, mutated, population, sample
+from warm import _function, exchanged
+
+from fashioniq.metrics import measures
 
 SOURCE = '''\
 """Sums."""
@@ -145,3 +148,37 @@ def test_the_tests_that_reach_a_statement_are_run_and_all_of_a_file_after_a_fixt
 
 def test_a_mutant_that_cannot_be_parsed_is_none():
     assert mutated("def f(*, one): ...\n", Mutant("", 1, "ReplaceBinaryOperator_Mul_Div", 0)) is None
+
+
+MEASURES = Path(measures.__file__)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ("(rank < n)", "(rank <= n)", "hits"),
+        ("return 100 * (1 - rank", "return 100 * (2 - rank", "percentiles"),
+        ("from torch import Tensor", "from torch import Tensor as T", None),  # outside of functions
+        ("def hits", "# a comment\ndef hits", None),
+    ],
+)
+def test_a_change_within_a_function_is_found_with_its_code(before, after, name):
+    source = MEASURES.read_text()
+    found = exchanged(MEASURES, source.replace(before, after, 1))
+    if name is None:
+        assert found is None
+        return
+    function, code = found
+    assert function is getattr(measures, name) and code.co_qualname == name
+    assert function.__code__.co_code != code.co_code or function.__code__.co_consts != code.co_consts
+
+
+def test_methods_properties_and_decorated_functions_are_found_by_their_names():
+    from fashioniq.loop import gallery
+    from fashioniq.training import retriever_run
+
+    assert _function(gallery, "Gallery.top") is gallery.Gallery.top
+    assert _function(gallery, "Gallery.vectors_ND") is gallery.Gallery.vectors_ND.fget
+    assert _function(gallery, "Gallery.mean_1D") is vars(gallery.Gallery)["mean_1D"].func
+    assert _function(retriever_run, "train_retriever") is retriever_run.train_retriever.__wrapped__
+    assert _function(gallery, "Gallery.unknown") is None and _function(gallery, "QUERIES") is None
