@@ -1,13 +1,16 @@
-"""Mutants that are tried without importing anything again: their function is exchanged in a process that has collected
-all tests, in a fork of it.
+"""Mutants that are tried without importing anything again: their function or constant is exchanged in a process that has
+collected all tests, in a fork of it.
 
 What session fixtures made there is used again, so that a mutant that they alone would notice seems to survive; so does
-one outside of functions. Such mutants are left to `Trials.judge`, which writes the mutant to its file.
+one of a default, a decorator or the body of a class. Such mutants are left to `Trials.judge`, which writes the mutant to
+its file.
 """
 
+import ast
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -50,7 +53,8 @@ class Warm:
         for name in self.first:  # session fixtures stay
             outside.config.hook.pytest_runtest_protocol(item=items[name], nextitem=outside)
         for mutant, source, tests in self.mutants:
-            change = exchanged(self.root / mutant.path, source)
+            path = self.root / mutant.path
+            change = exchanged(path, source) or constants(path, source)
             chosen = [items[name] for name in _ordered(tests) if name in items]
             if change is None or not chosen:
                 continue
@@ -65,10 +69,10 @@ class Warm:
                 self.noticed(mutant, source, failed or why)
         return True
 
-    def _run(self, chosen: Sequence[pytest.Item], change: tuple[FunctionType, CodeType] | None) -> str:
+    def _run(self, chosen: Sequence[pytest.Item], change: Callable[[], None] | None) -> str:
         """The first of these tests that fails after a change."""
         if change is not None:
-            change[0].__code__ = change[1]
+            change()
         self.failed = ""
         for item, following in zip(chosen, [*chosen[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -86,11 +90,8 @@ def _ordered(tests: Mapping[str, float]) -> list[str]:
     return sorted(tests, key=lambda name: (of_file[file := name.partition("::")[0]], file, tests[name]))
 
 
-def exchanged(path: Path, source: str) -> tuple[FunctionType, CodeType] | None:
-    """The function of a module that another source of it changes, with its other code.
-
-    None if what changes is not within a single function.
-    """
+def exchanged(path: Path, source: str) -> Callable[[], None] | None:
+    """Function that exchanges what another source of a module changes in one of its functions; None for other changes."""
     before, after = (
         compile(text, str(path), "exec", dont_inherit=True)
         for text in (path.read_text(encoding="utf-8"), source)
@@ -99,12 +100,49 @@ def exchanged(path: Path, source: str) -> tuple[FunctionType, CodeType] | None:
     if len(changes) != 1 or changes[0] is None:
         return None
     old, new = changes[0]
-    parts = path.with_suffix("").parts
-    name = ".".join(parts[len(parts) - parts[::-1].index("fashioniq") - 1 :]).removesuffix(".__init__")
-    function = _function(importlib.import_module(name), old.co_qualname)
+    function = _function(importlib.import_module(_module(path)), old.co_qualname)
     if function is None or _key(function.__code__) != _key(old) or new.co_freevars != old.co_freevars:
         return None
-    return function, new
+    return functools.partial(setattr, function, "__code__", new)
+
+
+def constants(path: Path, source: str) -> Callable[[], None] | None:
+    """Function that sets what another source of a module assigns to a constant, and to those made of it, also where they
+    were imported; None for other changes.
+    """
+    before, after = (ast.parse(text).body for text in (path.read_text(encoding="utf-8"), source))
+    changes = [new for old, new in zip(before, after, strict=False) if ast.dump(old) != ast.dump(new)]
+    if len(before) != len(after) or len(changes) != 1 or not isinstance(changes[0], ast.Assign):
+        return None
+    names, statements = _set_by(changes[0]), list(changes)
+    for later in after[after.index(changes[0]) + 1 :]:
+        if isinstance(later, ast.Assign) and names & {
+            one.id for one in ast.walk(later.value) if isinstance(one, ast.Name)
+        }:
+            statements.append(later)
+            names |= _set_by(later)
+
+    def change() -> None:
+        values = vars(importlib.import_module(_module(path)))
+        old = {name: values[name] for name in names}
+        exec(compile(ast.Module(statements, []), str(path), "exec", dont_inherit=True), values)
+        for module in list(sys.modules.values()):
+            for name, value in old.items():
+                if vars(module).get(name) is value:
+                    setattr(module, name, values[name])
+
+    return change
+
+
+def _set_by(statement: ast.Assign) -> set[str]:
+    """Names that a statement sets."""
+    return {one.id for target in statement.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+def _module(path: Path) -> str:
+    """Name of the module in a file of the package."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[len(parts) - parts[::-1].index("fashioniq") - 1 :]).removesuffix(".__init__")
 
 
 def _changes(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType] | None]:

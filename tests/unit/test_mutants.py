@@ -9,11 +9,12 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="make mutants installs it")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mutants"))
 
+import warm
 from covering import EVERY, Statement, covering, statement
 from population import Mutant, changed_lines, mutated, population, sample
-from warm import _function, exchanged
+from warm import _function, constants, exchanged
 
-from fashioniq.metrics import measures
+from fashioniq.metrics import measures, single_turn
 
 SOURCE = '''\
 """Sums."""
@@ -168,9 +169,21 @@ def test_a_change_within_a_function_is_found_with_its_code(before, after, name):
     if name is None:
         assert found is None
         return
-    function, code = found
-    assert function is getattr(measures, name) and code.co_qualname == name
-    assert function.__code__.co_code != code.co_code or function.__code__.co_consts != code.co_consts
+    function, attribute, code = found.args
+    assert function is getattr(measures, name) and attribute == "__code__" and code.co_qualname == name
+    assert (function.__code__.co_code, function.__code__.co_consts) != (code.co_code, code.co_consts)
+
+
+def test_a_constant_is_set_where_it_is_imported_and_in_what_is_made_of_it(monkeypatch):
+    for module, name in ((single_turn, "RECALLS"), (single_turn, "MEASURES"), (warm, "RECALLS")):
+        monkeypatch.setattr(
+            module, name, single_turn.RECALLS if name == "RECALLS" else single_turn.MEASURES, False
+        )
+    path = Path(single_turn.__file__)
+    source = path.read_text()
+    constants(path, source.replace("RECALLS = (1, ", "RECALLS = (2, "))()
+    assert single_turn.RECALLS == warm.RECALLS == (2, 10, 50) and single_turn.MEASURES[0] == "R@2"
+    assert constants(path, source.replace("def mean(", "def means(")) is None
 
 
 def test_methods_properties_and_decorated_functions_are_found_by_their_names():
