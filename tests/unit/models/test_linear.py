@@ -166,3 +166,15 @@ def test_of_too_many_bigrams_the_most_frequent_are_kept(monkeypatch):
     monkeypatch.setattr(linear, "MOST_BIGRAMS", 1)
     assert bigrams_of(pairs, WORDS) == [min(codes[1:])]
     assert bigrams_of(pairs, WORDS, least=4) == []
+
+
+@pytest.mark.parametrize(("count", "held"), [(40, 4), (39, 3), (5, 1), (1, 1)])
+def test_one_pair_in_ten_is_held_out_and_one_at_least(count, held, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        linear, "_held_out_percentile", lambda model, words, gallery, held_out: seen.append(held_out) or 0.0
+    )
+    pairs = [Pair(str(n % 7), str((n + 1) % 7), ("red",)) for n in range(count)]
+    items = Items.without_attributes([str(n) for n in range(7)], torch.eye(7))
+    fit_linear(pairs, items, WORDS, seed=0)
+    assert [len(some) for some in seen] == [held] * len(linear.PENALTIES)

@@ -420,6 +420,8 @@ def test_pictures_show_what_is_wanted_of_the_product_shown(shop, options_of, tmp
         ("a red solid mini dress", "is shorter", "a red solid mini dress"),
         ("a red solid dress", "is longer", "a red solid dress"),
         ("a red solid dress", "is not red", "a solid dress"),
+        ("a red mini maxi dress", "is longer", "a red maxi knee length dress"),
+        ("a red mini maxi dress", "is shorter", "a red maxi mini dress"),
     ],
 )
 def test_what_is_wanted_of_one_product(shop, shown, feedback, found):
