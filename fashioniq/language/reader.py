@@ -88,7 +88,7 @@ class Reader:
         assert unit.term is not None
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
-        named = not unit.term.instead or any(self._names(unit, label) for label in unit.term.labels)
+        named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
         return Wish(unit.term.labels, said, place, unit.term.family, item.denied, interpreted=not named)
 
     def _beyond(self, item: ScopedUnit) -> frozenset[str]:
@@ -136,8 +136,9 @@ class Reader:
         return self._stems(tokens_of(unit.term.instead)) == self._stems(unit.tokens)
 
     def _names(self, unit: Unit, label: str) -> bool:
-        """Whether the words of a label are among those of a unit, in any form."""
-        return set(self._stems(tokens_of(label))) <= set(self._stems(unit.tokens))
+        """Whether a unit has the words of a label, or only words of it, as navy of navy blue; in any form."""
+        said, named = set(self._stems(unit.tokens)), set(self._stems(tokens_of(label)))
+        return named <= said or said <= named
 
     def _stems(self, tokens: Iterable[Token]) -> list[str]:
         return [self.lexicon.stem(token.key) for token in tokens]
