@@ -49,11 +49,14 @@ class TurnPicture(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
     id: str
 
 
+Content = tuple[Text | TurnPicture, ...]
+
+
 class ConversationTurn(msgspec.Struct, frozen=True):
     """What one side said and showed, in order."""
 
     role: Literal["user", "assistant"]
-    content: tuple[Text | TurnPicture, ...]
+    content: Content
 
     @property
     def text(self) -> str:
@@ -88,16 +91,11 @@ class SampleOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
     joined: tuple[str, ...] = ()
 
 
-class ConversationSample(msgspec.Struct, frozen=True):
-    """A conversation and the item that is its answer."""
+class ConversationContent:
+    """What the turns of a conversation say and show."""
 
-    id: str
-    subtask: Subtask
-    kind: Kind
+    __slots__ = ()
     turns: tuple[ConversationTurn, ...]
-    target: str
-    source: SampleOrigin
-    split: ConversationSplit
 
     @property
     def pictures(self) -> tuple[str, ...]:
@@ -116,6 +114,12 @@ class ConversationSample(msgspec.Struct, frozen=True):
         *before, last = self.turns
         shown = (part for turn in before[-1:] for part in turn.content if isinstance(part, TurnPicture))
         return (ConversationTurn("user", (*shown, *last.content)),)
+
+    @property
+    def last_exchange(self) -> tuple[tuple[ConversationTurn, ...], Content, Content]:
+        """The turns before the last two, what the assistant said and showed last, and the last request."""
+        *before, last = self.turns
+        return tuple(before[:-1]), before[-1].content if before else (), last.content
 
     @property
     def digest(self) -> bytes:
@@ -148,14 +152,32 @@ class ConversationSample(msgspec.Struct, frozen=True):
         """Number of turns of the user."""
         return sum(turn.role == "user" for turn in self.turns)
 
-    def with_history_of(self, other: "ConversationSample") -> "ConversationSample":
-        """The last two turns of this conversation after those before the last two of another one."""
-        return msgspec.structs.replace(self, turns=(*other.turns[:-2], *self.turns[-2:]))
-
     @property
     def words(self) -> int:
         """Number of words of all turns."""
         return sum(len(turn.text.split()) for turn in self.turns)
+
+
+class OpenConversation(ConversationContent, msgspec.Struct, frozen=True):
+    """A conversation whose target is not known."""
+
+    turns: tuple[ConversationTurn, ...]
+
+
+class ConversationSample(ConversationContent, msgspec.Struct, frozen=True):
+    """A conversation and the item that is its answer."""
+
+    id: str
+    subtask: Subtask
+    kind: Kind
+    turns: tuple[ConversationTurn, ...]
+    target: str
+    source: SampleOrigin
+    split: ConversationSplit
+
+    def with_history_of(self, other: "ConversationSample") -> "ConversationSample":
+        """The last two turns of this conversation after those before the last two of another one."""
+        return msgspec.structs.replace(self, turns=(*other.turns[:-2], *self.turns[-2:]))
 
 
 class ConversationItem(msgspec.Struct, frozen=True):

@@ -138,10 +138,10 @@ def _search_all(
                     for part in score_QN.sort(dim=1, descending=True, stable=True)
                 )
             else:
-                if (queries := found[name].queries(task.samples)) is None:
-                    continue
                 gallery = task.gallery(found[name])
-                own[subtask] = gallery.rank(queries.query_QD, task.target_Q)
+                if (conversed := found[name].converse(gallery, task.samples, task.target_Q)) is None:
+                    continue
+                queries, own[subtask] = conversed
                 distance_QK, item_QK = gallery.top(queries.query_QD, depth_of(len(gallery)))
                 score_QK = 1 - distance_QK / 2
                 if not ranks:
@@ -313,8 +313,10 @@ def _checks(
     ):
         ranks: Ranks = {}
         for subtask, task in tasks.items():
-            if subtask != "i" and subtask in own and (queries := search.queries(changed(task.samples))):
-                ranks[subtask] = task.gallery(search).rank(queries.query_QD, task.target_Q)
+            if subtask == "i" or subtask not in own:
+                continue
+            if conversed := search.converse(task.gallery(search), changed(task.samples), task.target_Q):
+                ranks[subtask] = conversed[1]
         rows.append({"check": name, **_row(ranks, tasks)})
     ranks = {
         subtask: tasks[subtask].gallery(search).rank(one.query_QD, exchanged(tasks[subtask].target_Q, seed))

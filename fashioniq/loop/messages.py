@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from PIL.Image import Image
 from torch import Tensor
 
+from fashioniq.data.conversations import Content
 from fashioniq.data.dialogues import join_round
 from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs
@@ -28,6 +29,8 @@ class Message(NamedTuple):
     inputs: ItemInputs | None = None  # a picture of a person in place of a product of the gallery
     # pictures outside the gallery: generated, or uploaded by a person; None where there is none
     pictures: Sequence[Image | None] | None = None
+    # words and pictures of items, by their ids, in the order of a recorded conversation
+    content: Sequence[Content] | None = None
 
     def logged(self, ids: Sequence[str], batch: int) -> list[LoggedMessage]:
         """Return the logged parts for each of the `batch` dialogs: the item's id, the text if not empty, and the

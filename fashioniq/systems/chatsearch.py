@@ -8,14 +8,24 @@ picture, side by side, to that of the target by ridge regression. `retriever` is
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample
+from fashioniq.data.conversations import (
+    SUBTASKS,
+    Content,
+    ConversationContent,
+    Conversations,
+    ConversationSample,
+    ConversationTurn,
+    OpenConversation,
+)
 from fashioniq.data.items import Items
 from fashioniq.encoders import load
 from fashioniq.encoders.protocol import unit
@@ -23,6 +33,7 @@ from fashioniq.features.frozen import FrozenFeatures, check_same_features, froze
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
+from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.measures import hits
 from fashioniq.models.chat_tokens import ChatTokens
@@ -50,7 +61,56 @@ class VectorSearch:
     """A way to search: the vectors of items, N×D, by position, and queries; None where it does not apply."""
 
     vectors_ND: Tensor
-    queries: Callable[[Sequence[ConversationSample]], Found | None]
+    queries: Callable[[Sequence[ConversationContent]], Found | None]
+
+    def converse(
+        self, gallery: Gallery, samples: Sequence[ConversationSample], target_Q: Tensor
+    ) -> tuple[Found, Tensor] | None:
+        """Queries after the last turn of recorded conversations, and the ranks of the targets, Q.
+
+        What was said before the last offer is part of the state, as a query is wanted after the last turn alone.
+        """
+        said, offered, asked = zip(*(one.last_exchange for one in samples), strict=True)
+        system = System(ConversationRetriever(self), RecordedOffers([]), gallery)
+        user = RecordedReplies([Message(content=asked)])
+        before = DialogState(len(samples), ConversationState(said))
+        dialogs = rollout(system, user, target_Q, Message(content=offered), 1, state=before)
+        found = dialogs.state.state.found
+        return found and (found, dialogs.ranks[:, 0])
+
+
+class ConversationState(NamedTuple):
+    """What was said and shown in each dialog, and the queries after it, None where the search does not apply."""
+
+    said: tuple[tuple[ConversationTurn, ...], ...]
+    found: Found | None = None
+
+
+@dataclass(frozen=True)
+class ConversationRetriever:
+    """Retriever of conversations of words and pictures."""
+
+    search: VectorSearch
+
+    def start(self, batch: int) -> ConversationState:
+        """State of `batch` dialogs without turns."""
+        return ConversationState(((),) * batch)
+
+    def step(self, state: ConversationState, turn: Turn) -> tuple[Tensor, ConversationState]:
+        """Query after one more turn, B×D, and the state; zeros if the search does not apply."""
+        none: list[Content] = [()] * len(state.said)
+        offers, replies = turn.offer.content or none, turn.reply.content or none
+        said = tuple(
+            (
+                *before,
+                *([ConversationTurn("assistant", offer)] if offer else []),
+                ConversationTurn("user", reply),
+            )
+            for before, offer, reply in zip(state.said, offers, replies, strict=True)
+        )
+        found = self.search.queries([OpenConversation(turns) for turns in said])
+        nowhere_BD = torch.zeros(len(said), self.search.vectors_ND.shape[1])
+        return nowhere_BD if found is None else found.query_QD, ConversationState(said, found)
 
 
 class ChatSearcherQueries:
@@ -61,7 +121,7 @@ class ChatSearcherQueries:
     ) -> None:
         self.model, self.tokens, self.features, self.batch_size = model, tokens, features, batch_size
 
-    def __call__(self, samples: Sequence[ConversationSample]) -> Found:
+    def __call__(self, samples: Sequence[ConversationContent]) -> Found:
         device = self.model.log_temperature.device
         asked = [
             self.tokens.query(self.tokens.conversation(one.turns, self.features.positions)) for one in samples
@@ -123,7 +183,7 @@ def _retriever(
         gallery = Gallery(items, items.embedded(model.to(device).embed_images))
 
     @torch.no_grad()
-    def queries(samples: Sequence[ConversationSample]) -> Found | None:
+    def queries(samples: Sequence[ConversationContent]) -> Found | None:
         steps = [sample.steps for sample in samples]
         if not all(steps):
             return None
@@ -172,12 +232,12 @@ class _Space:
     def __init__(self, encoder: TextEncoder | None, vectors_ND: Tensor, positions: Mapping[str, int]) -> None:
         self.encoder, self.vectors_ND, self.positions = encoder, vectors_ND, positions
 
-    def image(self, samples: Sequence[ConversationSample]) -> Found | None:
+    def image(self, samples: Sequence[ConversationContent]) -> Found | None:
         if not all(sample.pictures for sample in samples):
             return None
         return Found(self.vectors_ND[[self.positions[sample.pictures[-1]] for sample in samples]])
 
-    def text(self, samples: Sequence[ConversationSample]) -> Found:
+    def text(self, samples: Sequence[ConversationContent]) -> Found:
         """The words of all turns; the oldest ones are left out until the others fit, as in a ChatSearcher."""
         encoder = self.encoder
         assert encoder is not None, "the settings were checked"
@@ -191,13 +251,13 @@ class _Space:
                 del texts[0]
         return Found(F.normalize(encoder.texts(list(map(" ".join, said))).float().cpu(), dim=1))
 
-    def both(self, samples: Sequence[ConversationSample]) -> Found | None:
+    def both(self, samples: Sequence[ConversationContent]) -> Found | None:
         image = self.image(samples)
         return image and Found(F.normalize(image.query_QD + self.text(samples).query_QD, dim=1))
 
     def concatenation(
         self, train: Sequence[ConversationSample]
-    ) -> Callable[[Sequence[ConversationSample]], Found]:
+    ) -> Callable[[Sequence[ConversationContent]], Found]:
         """Queries by ridge regression, fitted on conversations and their targets.
 
         The penalty is the one by which most held-out targets are among the first 10 of train's targets.
@@ -220,7 +280,7 @@ class _Space:
         print(f"concatenation: penalty {penalty:g}, chosen on {int(own_Q.sum()):,} conversations of train")
         return lambda samples: Found(F.normalize(self._beside(samples) @ map_DD, dim=1))
 
-    def _beside(self, samples: Sequence[ConversationSample]) -> Tensor:
+    def _beside(self, samples: Sequence[ConversationContent]) -> Tensor:
         """Vectors of words and of the last picture, zeros without one, and a constant."""
         text_QD = self.text(samples).query_QD
         image_QD = torch.zeros_like(text_QD)
