@@ -238,6 +238,15 @@ def _end(pool: ProcessPool) -> None:
     within(STALLED, pool.join, late)
 
 
+def kill_starter() -> None:
+    """Kill the process that starts others and waits for their ends: while it is stopped, this one cannot end."""
+    if os.name == "posix":
+        from multiprocessing import forkserver
+
+        if pid := forkserver._forkserver._forkserver_pid:  # type: ignore[attr-defined]
+            os.kill(pid, signal.SIGKILL)
+
+
 def _processes() -> Any:
     """Start method for worker processes.
 

@@ -10,7 +10,9 @@ Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Kind = Annotated[int, msgspec.Meta(ge=0, lt=ATTRIBUTE_LISTS)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 OUTWEIGHS = 2.0  # any difference of cosines
-INTERPRETED = 0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
+INTERPRETED = (
+    0.5  # of a step or another name, where wishes outweigh any similarity: requests are obeyed as with more
+)
 
 
 class Weights(msgspec.Struct, frozen=True):

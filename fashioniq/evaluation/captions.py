@@ -14,9 +14,10 @@ from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
+from fashioniq.evaluation.output import check_results
 from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import check_writable, discard, write_json, write_jsonl
+from fashioniq.files import discard, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -37,7 +38,7 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     """
     beside = settings.run or Path("runs") / f"people-{canonical(settings.category)}"
     out = settings.out or beside / f"captions-{settings.split}"
-    check_writable(out)
+    check_results(out)
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
     store = open_store(settings.data, settings.category, settings.features) if settings.run else None

@@ -23,8 +23,9 @@ from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.data.scores import matrix, read_scores
 from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
+from fashioniq.evaluation.output import check_results
 from fashioniq.features.frozen import frozen_features
-from fashioniq.files import UserError, check_writable, checksum, discard, write_json, write_jsonl, write_text
+from fashioniq.files import UserError, checksum, discard, write_json, write_jsonl, write_text
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.measures import hits, measure
 from fashioniq.metrics.ranking import ranks_of_scores
@@ -65,7 +66,7 @@ class Queries:
 def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
     """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
     out = settings.out or (settings.run or Path()) / "chatsearch"
-    check_writable(out)
+    check_results(out)
     device = pick_device(settings.device)
     data = Conversations(settings.data)
     features = frozen_features(list(data.items), settings.features)

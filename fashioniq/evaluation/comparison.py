@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fashioniq.config import Compare
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.results import (
     EvaluationFolder,
     check_comparable,
@@ -18,7 +19,7 @@ from fashioniq.evaluation.results import (
     read_evaluation,
     stated,
 )
-from fashioniq.files import UserError, check_writable, discard, one_line, write_json, write_text
+from fashioniq.files import UserError, discard, one_line, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
@@ -51,7 +52,7 @@ def compare(settings: Compare) -> dict[str, Any]:
             "RUN/dialogs-test"
         )
     if settings.out:
-        check_writable(settings.out)
+        check_results(settings.out)
     evaluations = [one for group in groups for one in group]
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
         raise UserError("an evaluation is listed twice; give each folder once")

@@ -11,9 +11,10 @@ from fashioniq.categories import canonical
 from fashioniq.config import Cross, EvalDialogs, SimulatedDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import TurnMetrics, read_metrics
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.run import evaluate
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, check_writable, checksum, locked, read_json, write_json, write_text
+from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
 from fashioniq.models.configs import DRAWN
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
@@ -74,7 +75,7 @@ def run_cross(settings: Cross) -> dict[str, Any]:
         if model.attrs == attrs and (user.attrs == attrs or _alone(user, retrievers) or _alone(model, users))
     ]
     out = settings.out or Path("runs") / f"cross-{canonical(settings.category)}-{settings.split}"
-    check_writable(out)
+    check_results(out)
     origin = _origin(settings, store)
     by_seed = [_by_seed(user, retriever) for user, retriever in combinations]
     rows: list[dict[str, Any]] = []

@@ -13,8 +13,9 @@ from torch import Tensor
 from fashioniq import plugins
 from fashioniq.data.evaluations import LoggedDialog, Metrics
 from fashioniq.data.trec import FILES, TrecTopic, depth_of, run_lines, write_topics
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol, protocol_of
-from fashioniq.files import UserError, check_writable, together, write_json, write_jsonl, write_text
+from fashioniq.files import UserError, together, write_json, write_jsonl, write_text
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.loop.task import Task
@@ -33,7 +34,7 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
     An earlier result in `out` is replaced when all files of the new one are made. Raises UserError before the first
     dialog if `out` cannot be written, or if the tasks do not fit their protocol.
     """
-    check_writable(out)
+    check_results(out)
     return write_results(measured(tasks, batch_size), out)
 
 

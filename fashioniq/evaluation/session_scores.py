@@ -18,9 +18,10 @@ from fashioniq.categories import canonical
 from fashioniq.config import Score
 from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.sessions import MEASURES
 from fashioniq.evaluation.single_turn_search import find, read_predictions
-from fashioniq.files import UserError, check_writable, discard, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, label, print_table, rounded
@@ -35,7 +36,7 @@ def score_sessions(settings: Score) -> dict[str, Any]:
     """
     assert settings.sessions is not None, "the caller checks it"
     out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
-    check_writable(out)
+    check_results(out)
     rows: list[dict[str, Any]] = []
     covered: list[str] = []
     for category, path in zip(settings.category, settings.predictions, strict=True):

@@ -12,10 +12,11 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import SingleTurnQuery, queries_of
 from fashioniq.data.trec import TrecTopic, run_lines, write_topics
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.single_turn_search import QueryRanks, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, check_writable, discard, write_json, write_text
+from fashioniq.files import UserError, discard, write_json, write_text
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
@@ -78,7 +79,7 @@ def evaluate(
     candidate = "-without-candidate" if settings.exclude_candidate else ""
     name = f"single-turn-{settings.split}-{settings.gallery}-{settings.captions}{candidate}"
     out = settings.out or beside / name
-    check_writable(out)
+    check_results(out)
     catalogs = [Catalog(settings.data, category) for category in settings.category]
     answered, rows = [], []
     for number, catalog in enumerate(catalogs):

@@ -20,10 +20,11 @@ from fashioniq.config.evaluation import LAST_SHOWN, RECORDED, is_named
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import MeasuredTask
 from fashioniq.evaluation.run import Evaluated, folder_of, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
-from fashioniq.files import UserError, check_writable, read_json, together, typed, write_json
+from fashioniq.files import UserError, read_json, together, typed, write_json
 from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
@@ -55,7 +56,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     trained, first = users_of_training(_run_of(options))
     users = options.user or _default_users(options, first)
     _check(options, users)
-    check_writable(out)
+    check_results(out)
     if len(users) < 2 and not options.linear:
         if not options.user and users == [first]:
             print(TRAINING_ONLY)

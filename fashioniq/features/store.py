@@ -96,6 +96,8 @@ class FeatureStore:
             raise self._damaged("its description has control characters")
         if arrays[0].shape[1] != self.facts.dimensions:
             raise self._damaged(f"its vectors do not have {self.facts.dimensions} numbers")
+        if arrays[1].dtype.kind not in "iu":
+            raise self._damaged(f"its attributes are {arrays[1].dtype}, not whole numbers")
         if arrays[1].shape[1] == 0:
             raise self._damaged("its attributes have no column")
         self.ids: list[str] = ids[:count]

@@ -161,7 +161,12 @@ def load_predictor(run: Path) -> tuple[AttributePredictor, PredictorRun]:
     from fashioniq.models.encoder import create_encoder, encoder_size  # here, as it imports timm
 
     about = read_run(run, PredictorRun)
-    encoder = create_encoder(about.encoder)
+    try:
+        encoder = create_encoder(about.encoder)
+    except ValueError as error:
+        raise UserError(
+            f"expected a network of timm in {run / 'model.json'}, found {about.encoder!r}; train again"
+        ) from error
     model = AttributePredictor(encoder, encoder_size(encoder), len(about.attribute_words))
     load_weights(run, model)
     return model.eval(), about

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, to_square
+from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, kill_starter, to_square
 from fashioniq.data.items import ItemInputs
 from fashioniq.encoders.timm import Encoding
 from fashioniq.features.store import StoreIdentity
@@ -16,11 +16,13 @@ from fashioniq.models.device import pick_device
 from fashioniq.runs import WEIGHTS
 from fashioniq.runs.trained import load_predictor
 from fashioniq.service.problems import Problem, wrong
+from fashioniq.waiting import within
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_PIXELS = 25_000_000
 MEMORY = 1024**3  # bytes of address space that the decoder may add
 SECONDS = 5.0
+LONGEST = 60.0  # seconds for an answer, such as while the system has stopped the process that starts decoders
 AT_ONCE = 2  # uploads in work; more are refused
 
 
@@ -65,14 +67,19 @@ class Uploads:
         if not self._places.acquire(blocking=False):
             raise Problem("busy", retry_after=2)
         try:
-            (square,) = self._reader([content])
+            square = within(LONGEST, partial(self._read, content), "")
         except UserError:
             raise Problem("busy", retry_after=2) from None
-        finally:
-            self._places.release()
         if isinstance(square, UnreadableImage):
             raise wrong("/", "it is damaged, too large, or neither JPEG, PNG nor WebP", "unreadable-picture")
         return square
+
+    def _read(self, content: bytes) -> np.ndarray | UnreadableImage:
+        try:
+            (square,) = self._reader([content])
+            return square
+        finally:
+            self._places.release()  # not before the wait has ended, also if nobody waits for the answer
 
     def encode(self, square: np.ndarray) -> ItemInputs:
         """Features and attribute ids of a picture, 1×D and 1×A; in the thread of the models."""
@@ -81,7 +88,10 @@ class Uploads:
 
     def close(self) -> None:
         """End the processes."""
-        self._reader.__exit__(None, None, None)
+        try:
+            within(SECONDS, partial(self._reader.__exit__, None, None, None), "")
+        except UserError:
+            kill_starter()
 
 
 def stored(inputs: ItemInputs) -> tuple[bytes, list[int]]:

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ from fashioniq.files import (
     UserError,
     cannot_write,
     read_yaml,
+    reading,
     refuse_special,
     remove_leftovers,
     why,
@@ -59,6 +61,7 @@ LOADED = 600  # seconds for a batch from the worker processes, which read pictur
 # options that may differ when a run is resumed
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}
 STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
+_MADE = "# fashioniq "  # the beginning of every config.yaml
 BATCH = {"batch_size", "devices", "num_nodes"}  # options whose product is the number of examples per step
 
 
@@ -108,8 +111,24 @@ def begin_run(run: Path, settings: Training) -> bool:
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
     if is_first:
+        refuse_foreign(run)
         write_config(run, settings)
     return is_first
+
+
+def refuse_foreign(run: Path) -> None:
+    """Raise UserError if a folder has files of the same names as a run, of something else."""
+    config, figures = run / "config.yaml", run / "metrics.csv"
+    first = ""
+    if config.is_file():
+        with reading(config, "configuration", "give another --run"), open(config, errors="replace") as file:
+            first = file.readline(len(_MADE))
+    if first != _MADE and (
+        found := next((path for path in (config, figures) if os.path.lexists(path)), None)
+    ):
+        raise UserError(
+            f"expected a new folder or a run in {run}, found a {found.name} of something else; give another --run"
+        )
 
 
 def _whole_batch(options: dict[str, Any]) -> float:
@@ -152,7 +171,7 @@ def write_config(run: Path, settings: Training) -> None:
     values |= {"resume": False} if "resume" in values else {}
     write_text(
         path,
-        f"# fashioniq {command_of(settings)} --config {path}\n" + yaml.safe_dump(values, sort_keys=False),
+        f"{_MADE}{command_of(settings)} --config {path}\n" + yaml.safe_dump(values, sort_keys=False),
     )
 
 

@@ -16,7 +16,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
 from fashioniq.runs import described
 from fashioniq.runs.weights import save_model
-from fashioniq.training.fitting import write_config
+from fashioniq.training.fitting import refuse_foreign, write_config
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.wording import fit_wording
 
@@ -28,6 +28,7 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     """
     if (folder / "model.json").exists():
         raise UserError(f"{folder} already has a run; choose another --run, or remove the folder")
+    refuse_foreign(folder)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, "train")

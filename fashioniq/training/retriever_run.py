@@ -110,6 +110,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         "exclude_shown": settings.exclude_shown,
     }
     helpful = advice(catalog, store)
+    _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
     words = ""
     if begin_run(folder, settings):
         try:

@@ -65,7 +65,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             ["data"],
         ),
         "check-data": ({**plain, "workers": 0, "images": root / "photos", "report": room.path("out.json")}, ["report"]),
-        "extract-attributes": ({**plain, "vocabulary": root / "vocabulary.csv", "compare": True}, []),
+        "extract-attributes": ({**plain, "vocabulary": root / "vocabulary.csv", "replace": True}, ["data"]),
         "pair-references": ({**plain, "out": new}, ["out"]),
         "train-attributes": (
             {**plain, "init_from": runs["predictor"], "run": new, "min_count": 3, "epochs": 1, "workers": 0},
@@ -139,6 +139,8 @@ def case_of(
     """
     options, writes = valid(room)[command]
     options = {name: value for name, value in {**options, **changed}.items() if value is not None}
+    if command == "extract-attributes" and options.get("data") == room.world.catalog:
+        options["data"] = room.catalog()  # which it writes to
     out = [Path(options[name]) for name in writes if options.get(name)]
     out = [path.parent if command == "chat" else path for path in out]
     if options.get("resume") and command.startswith("train"):

@@ -146,7 +146,7 @@ def damage_checkpoint(rng: Random, path: Path) -> str:
     if way == 0:
         del parent[place[-1]]
     elif isinstance(old, torch.Tensor):
-        parent[place[-1]] = rng.choice((torch.full_like(old, torch.nan) if old.is_floating_point() else old[:0],
+        parent[place[-1]] = rng.choice((torch.full_like(old, torch.nan) if old.is_floating_point() else old.flatten()[:0],
                                         old.flatten()[:1], torch.zeros(3), 3))  # fmt: skip
     else:
         parent[place[-1]] = rng.choice((*NUMBERS, "text", None, [], {}, [1], {"a": 1}))

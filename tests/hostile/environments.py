@@ -22,6 +22,7 @@ from fashioniq.cli import main
 
 Environment = Callable[[Random], Any]  # makes a context manager
 STREAMS = ("stdin", "stdout", "stderr")
+PICTURED = {"train-attributes", "train-generator", "check-data"}
 SLOW = {"train-attributes", "train-retriever", "train-captioner", "train-generator"}
 
 
@@ -181,7 +182,6 @@ LOCALES: tuple[dict[str, str], ...] = (
     {"PYTHONIOENCODING": "ascii:strict"},
     {"PYTHONIOENCODING": "latin-1"},
     {"PYTHONIOENCODING": "cp1252:strict"},
-    {"PYTHONIOENCODING": "utf-16"},
     {"PYTHONUTF8": "1"},
     {"PYTHONOPTIMIZE": "2"},
     {"PYTHONUNBUFFERED": "1"},
@@ -216,7 +216,8 @@ def environments(room: Room, rng: Random) -> Case:
         case = Case(arguments_of(command, **given), command, [room.folder], during=not_serving())
     else:
         of_catalog = valid(room)[command][0].get("data") == room.world.catalog
-        data = room.catalog() if of_catalog and (command == "download-images" or rng.random() < 0.5) else None
+        copied = of_catalog and (command == "download-images" or rng.random() < 0.5)
+        data = room.catalog(pictures=command in PICTURED) if copied else None
         case = case_of(room, command, "", **({"data": _accented(rng, data)} if data else {}))
     case.whole, case.apart = False, True  # all may be written before an output is full
     case.ends, case.mute = (141,), bool(MUTE & set(names))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,6 +201,7 @@ def _run_apart(case: Case, room: Room, printed: Printed) -> tuple[int | str, str
     """The same in a forked process, which ends with all of its threads."""
     reader, writer = os.pipe()
     if not (child := os.fork()):
+        forkserver._forkserver.__init__()  # type: ignore[misc] # that of the parent is no child of this process
         try:
             result = _run(case, room, printed)
             os.write(writer, json.dumps((result[0], result[1][-2000:])).encode())

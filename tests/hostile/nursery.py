@@ -33,7 +33,7 @@ SOON = 0.5  # seconds of limits of the service that a case may reach
 
 def serve(options: dict[str, Any]) -> int:
     """A service whose limits are short."""
-    server.LAST, engine.WAIT, uploads.SECONDS = SOON, SOON, 4 * SOON
+    server.LAST, engine.WAIT, uploads.SECONDS, uploads.LONGEST = SOON, SOON, 4 * SOON, 40 * SOON
     return run("serve", **options)
 
 

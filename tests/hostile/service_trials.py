@@ -65,13 +65,10 @@ def together(service: Service, rng: Random, steps: int, disturb: Callable[[], No
 
 @hostile("killed decoders", 60, 1)
 def killed_decoders(room: Room, rng: Random) -> Trial:
-    """Processes that decode uploaded pictures, and those that start them, are killed.
-
-    Stopped ones are left out: while the process that starts others is stopped, an upload waits for up to ten minutes.
-    """
+    """Processes that decode uploaded pictures, and those that start them, are killed or stopped."""
     pictures = sorted((room.world.root / "photos").iterdir())
     kills = [
-        rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM))
+        rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGSTOP))
         for _ in range(rng.randrange(1, 5))
     ]
 
@@ -102,14 +99,18 @@ def killed_decoders(room: Room, rng: Random) -> Trial:
                 for one in uploads:
                     one.join(LIMIT)
 
-        if (status := upload(pictures[0].read_bytes())) != 201:
-            raise Wrong("silent wrong", f"a picture was refused before anything happened: {status}")
+        for _ in until(LIMIT, "the processes that read pictures have started"):
+            if (status := upload(pictures[0].read_bytes())) == 201:
+                break
+            if status != 503:
+                raise Wrong("silent wrong", f"a picture was refused before anything happened: {status}")
         together(service, rng, 3, disturb)
+        for pid in session_of(service.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         for _ in until(LIMIT, f"pictures are read again after {kills}"):
             if upload(pictures[0].read_bytes()) == 201:
                 break
-        for pid in session_of(service.process.pid):
-            os.kill(pid, signal.SIGCONT)  # a stopped process cannot end
         service.end()
         service.check()
         return "accepted"

@@ -639,3 +639,105 @@ def test_own_vectors_may_name_products_in_another_form(vector_runs, project, tmp
     given = {"data": catalog, "category": "dresses", "vectors": vector_runs.store.parent / "vectors.npy"}
     project.run("extract-features", **given, ids=tmp_path / "ids.json", features=tmp_path / "store")
     assert normalize(form, "café") in json.loads((tmp_path / "store" / "ids.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "content"),
+    [
+        ("eval-dialogs", "metrics.json", "{}"),
+        ("eval-dialogs", "report.html", "mine"),
+        ("eval-captions", "metrics.json", '{"mine": 1}'),
+        ("eval-single-turn", "table.csv", "mine"),
+        ("eval-requests", "report.html", "mine"),
+        ("compare", "comparison.json", "[]"),
+        ("cross", "table.json", "{}"),
+    ],
+)
+def test_results_do_not_replace_files_of_something_else(
+    vector_runs, world, refused, capsys, tmp_path, command, file, content
+):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / file).write_text(content)
+    (out / "thesis.tex").write_text("mine")
+    given = {
+        "eval-dialogs": {"run": vector_runs.retriever, "user": "differences"},
+        "eval-captions": {"run": vector_runs.captioner},
+        "eval-single-turn": {"run": vector_runs.retriever},
+        "eval-requests": {"run": vector_runs.retriever},
+        "cross": {"retrievers": vector_runs.retriever, "users": vector_runs.captioner},
+    }
+    if command == "compare":
+        assert main(["compare", *[str(vector_runs.dialogs)] * 2, "--out", str(out)]) == 2
+        line = capsys.readouterr().err
+    else:
+        line = refused(command, **world, **given[command], out=out)
+    assert f"found {file} of something else; give another --out" in line
+    assert {path.name: path.read_text() for path in out.iterdir()} == {file: content, "thesis.tex": "mine"}
+
+
+def test_earlier_results_are_replaced_also_beside_other_files_and_after_a_kill(
+    vector_runs, world, project, tmp_path
+):
+    given = {
+        **world,
+        "run": vector_runs.retriever,
+        "user": "differences",
+        "turns": 1,
+        "out": tmp_path / "out",
+    }
+    project.run("eval-dialogs", **given)
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    project.run("eval-dialogs", **given)
+    (tmp_path / "out" / "notes.txt").unlink()
+    (tmp_path / "out" / "metrics.json").unlink()  # the last file that is written
+    project.run("eval-dialogs", **given)
+    assert (tmp_path / "out" / "metrics.json").exists()
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "metrics.csv"])
+@pytest.mark.parametrize("command", ["train-captioner", "train-retriever"])
+def test_a_run_does_not_replace_files_of_something_else(
+    vector_runs, world, project, refused, tmp_path, command, file
+):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / file).write_text("mine: true\n")
+    options = project.captioner if command == "train-captioner" else {"epochs": 0}
+    line = refused(command, **{**world, **options}, run=tmp_path / "run")
+    assert f"found a {file} of something else; give another --run" in line
+    assert [path.read_text() for path in (tmp_path / "run").iterdir()] == ["mine: true\n"]
+
+
+@pytest.mark.parametrize("command", ["train-composer", "train-retriever"])
+def test_a_pipe_in_place_of_titles_leaves_nothing_of_a_run(
+    vector_runs, world, project, refused, tmp_path, command
+):
+    catalog = shutil.copytree(vector_runs.catalog, tmp_path / "catalog")
+    (catalog / "titles" / "dress.val.json").unlink()
+    os.mkfifo(catalog / "titles" / "dress.val.json")
+    options = project.retriever
+    if command == "train-composer":
+        options = {"model.width": 16, "model.composition": "B", "epochs": 1}
+    given = {**world, **options, "data": catalog, "run": tmp_path / "run"}
+    if command == "train-retriever":
+        given["captioner"] = vector_runs.captioner
+    assert "dress.val.json is a pipe" in refused(command, **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_predictor_of_an_unknown_network_is_refused(attribute_runs, world, refused, tmp_path):
+    run = shutil.copytree(attribute_runs[0], tmp_path / "run")
+    about = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**about, "encoder": "<script>pwned()</script>"}))
+    given = {**world, "predictor": run, "features": tmp_path / "new"}
+    assert "expected a network of timm in" in refused("extract-features", **given)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bool"])
+def test_attributes_of_a_store_must_be_whole_numbers(vector_runs, world, refused, tmp_path, kind):
+    store = shutil.copytree(vector_runs.store, tmp_path / "store")
+    np.save(store / "attributes.npy", np.load(store / "attributes.npy").astype(kind))
+    given = {**world, "features": store, "run": vector_runs.retriever, "user": "differences"}
+    assert f"its attributes are {kind}, not whole numbers" in refused(
+        "eval-dialogs", **given, out=tmp_path / "out"
+    )

@@ -6,9 +6,10 @@ from pathlib import Path
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
 from fashioniq.data.visual_feedback import FILE, write_feedback
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
 from fashioniq.evaluation.users import UserTable, evaluate_users
-from fashioniq.files import check_writable, together
+from fashioniq.files import together
 from fashioniq.systems import genir
 
 
@@ -26,7 +27,7 @@ def run(settings: Evaluation) -> Evaluated | UserTable:
 
 def _record(settings: EvalGenIR, out: Path) -> Evaluated:
     """Run GenIR's dialogs, write their evaluation, and at last feedback.jsonl."""
-    check_writable(out)
+    check_results(out)
     found = measured(genir.build(replace(settings, cache=out / "pictures")), settings.batch_size)
     with together(out, FILE):
         metrics = write_results(found, out)

@@ -31,6 +31,7 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     helpful = advice(catalog, store)
+    _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
     words = ""
     if begin_run(folder, settings):
         words = (

@@ -14,12 +14,13 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
+from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
-from fashioniq.files import UserError, check_writable, discard, read_json, write_json, write_jsonl
+from fashioniq.files import UserError, discard, read_json, write_json, write_jsonl
 from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
@@ -37,7 +38,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     Raises UserError if the catalog has no labels, or none that enough products have.
     """
     out = settings.folder()
-    check_writable(out)
+    check_results(out)
     catalog = Catalog(settings.data, settings.category)
     speech = language(catalog.language)
     wording = RequestPhrasings(speech)

@@ -24,7 +24,7 @@ from fashioniq.service.store.rows import (
     Unavailable,
 )
 from fashioniq.service.store.schema import update_schema
-from fashioniq.service.store.sqlite_file import check_written
+from fashioniq.service.store.sqlite_file import check_written, count_write
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -161,6 +161,7 @@ class Database:
                             outcomes.append((None, converted(error)))
                         if monotonic() > until:
                             break
+                    count_write(connection)
                 check_written(connection)
         except Exception as error:
             outcomes = [(None, error)] * len(group)

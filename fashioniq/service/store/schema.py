@@ -10,6 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from fashioniq.files import UserError
+from fashioniq.service.store.engine import clear_files
 
 
 def update_schema(engine: Engine, create: bool) -> None:
@@ -34,6 +35,7 @@ def update_schema(engine: Engine, create: bool) -> None:
         )
     with engine.execution_options(mode="write").begin() as connection:
         migrate(connection)
+    clear_files(engine)  # the file itself says now which database it is
 
 
 def _missing(found: str, engine: Engine) -> UserError:

@@ -7,6 +7,7 @@ another process. Events are stored at least once; their ids make it exactly once
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import ENOENT
 from glob import escape
 from itertools import islice
 from pathlib import Path
@@ -93,7 +94,12 @@ class Spool:
         self._end += len(lines)
 
     def _take(self, path: Path) -> None:
-        """Lock a file, which is created if need be. Raises OSError if another process has the lock."""
+        """Lock a file, which is created if need be. Raises OSError if another process has the lock.
+
+        A folder that was moved away is not created again, as it could not be moved back then.
+        """
+        if not path.parent.is_dir():
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
         lock = FileLock(path.with_suffix(".lock"), thread_local=False, fallback_to_soft=False)
         lock.acquire(timeout=0)
         with open(path, "ab+") as file:

@@ -7,8 +7,9 @@ connection would open or create another file, or mix two logs.
 import os
 import re
 import threading
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import unquote
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, Engine, event
 
@@ -16,6 +17,45 @@ from fashioniq.service.store.rows import Replaced
 
 _FACT = "fashioniq_file"  # of a connection
 Identity = tuple[int, int]  # device and inode
+
+
+class Content(NamedTuple):
+    """What the header of a database file says of its content: a random number, and the number of its last write.
+
+    Both are 0 in a database that is new, or was last written by an earlier version.
+    """
+
+    id: int
+    writes: int
+
+
+class _Header:
+    """The open header of a file of SQLite, of which there is one in a process.
+
+    It is open for as long as there may be connections: to close any descriptor of a file ends all locks of the process.
+    """
+
+    _of: ClassVar[WeakValueDictionary[Identity, "_Header"]] = WeakValueDictionary()
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    @classmethod
+    def of(cls, path: str, identity: Identity) -> "_Header":
+        """The header of a file."""
+        found = cls._of.get(identity)
+        return cls._of.setdefault(identity, cls(path)) if found is None else found
+
+    def content(self) -> Content | None:
+        """Content of the file, see https://sqlite.org/fileformat.html; None if it has no header."""
+        header = os.pread(self._descriptor, 72, 0)
+        if len(header) < 72:
+            return None
+        return Content(*(int.from_bytes(header[place : place + 4]) for place in (68, 60)))
 
 
 class SqliteFile:
@@ -29,6 +69,9 @@ class SqliteFile:
         self._log_path = ""
         self._file: Identity | None = None
         self._log: Identity | None = None
+        self._header: _Header | None = None
+        self._content = Content(0, 0)
+        self._mixed = False  # for good, as the log overwrites parts of what was copied
         self._open = 0  # connections
         self._lock = threading.Lock()  # for the log and their number
 
@@ -43,6 +86,7 @@ class SqliteFile:
         """Raise Replaced if the paths no longer name the files that were opened. What was `written` is in the log."""
         if (found := _identity(self._path)) != self._file:
             raise _replaced(self._path, found)
+        self._check_content()
         with self._lock:
             found = _identity(self._log_path)
             if written and self._log is None:
@@ -50,9 +94,28 @@ class SqliteFile:
             if (written or self._log) and (found is None or found != self._log):
                 raise _replaced(self._log_path, found)
 
+    def _check_content(self) -> None:
+        """Raise Replaced if another database, or an earlier state of this one, was copied into the file."""
+        if self._header is None:
+            return
+        with self._lock:
+            before, found = self._content, self._header.content()
+            if before.id and found:
+                older = (found.writes - before.writes) % 2**32 > 2**31
+                self._mixed = self._mixed or older or found.id != before.id
+            if not self._mixed and (found or not before.id):
+                self._content = found or before
+                return
+        raise Replaced(
+            f"expected in {self._path} the database that was opened, found another one or an earlier state; stop "
+            f"the service, put the database there without {os.path.basename(self._log_path)}, and start it again"
+        )
+
     def _connected(self, _: Any, record: Any) -> None:
         if self._file is None:
             self._file = _identity(self._path)
+            if self._file and os.name == "posix":  # elsewhere, nobody can write to an open file
+                self._header = _Header.of(self._path, self._file)
             self._log_path = f"{os.path.realpath(self._path)}-wal"  # SQLite follows links
         self.check()
         with self._lock:
@@ -67,6 +130,13 @@ class SqliteFile:
                 self._open -= 1
                 if not self._open:
                     self._log = None  # the last connection, also of other processes, removes it
+
+
+def count_write(connection: Connection) -> None:
+    """Number a transaction that writes, so that an earlier state of the file can be told from the present one."""
+    if _FACT in connection.info:
+        (number,) = connection.exec_driver_sql("PRAGMA user_version").one()
+        connection.exec_driver_sql(f"PRAGMA user_version = {(number + 1 + 2**31) % 2**32 - 2**31}")
 
 
 def check_written(connection: Connection) -> None:

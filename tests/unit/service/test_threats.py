@@ -6,9 +6,11 @@ import logging
 import random
 import re
 import struct
+import threading
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -16,10 +18,12 @@ from PIL import Image
 from fashioniq.data.images import UnreadableImage
 from fashioniq.files import UserError
 from fashioniq.service import uploads
+from fashioniq.service.problems import Problem
 from fashioniq.service.schemas import MAX_TEXT, MAX_TURNS
 from fashioniq.service.served_model import Served
 from fashioniq.service.store import Unavailable
 from tests.unit.service.conftest import IDS, Talking
+from tests.waiting import LIMIT, happened
 
 ROOT = Path(__file__).parents[3]
 CANARY = "zebracanary"
@@ -201,3 +205,25 @@ def test_logs_hold_no_words_ids_or_tokens_of_shoppers(client, service, caplog, m
     for secret in (CANARY, talking.token, talking.id):
         assert secret not in "\n".join(own)
     assert CANARY not in client.get("/metrics").text
+
+
+def test_pictures_that_nobody_decodes_are_refused_in_time_and_take_no_more_than_two_places(monkeypatch):
+    monkeypatch.setattr(uploads, "LONGEST", 0.05)
+    go_on, waiting = threading.Event(), []
+
+    def reader(contents):
+        waiting.append(contents)
+        happened(go_on)
+        yield np.zeros((3, 8, 8), np.uint8)
+
+    one = uploads.Uploads.__new__(uploads.Uploads)
+    one._reader, one._places = reader, threading.Semaphore(uploads.AT_ONCE)
+    for _ in range(uploads.AT_ONCE + 2):
+        with pytest.raises(Problem, match="busy"):
+            one.read(b"")
+    assert len(waiting) == uploads.AT_ONCE
+    go_on.set()
+    assert one._places.acquire(timeout=LIMIT)
+    one._places.release()
+    monkeypatch.setattr(uploads, "LONGEST", LIMIT)
+    assert one.read(b"").shape == (3, 8, 8)

@@ -1,3 +1,5 @@
+import gc
+import os
 import resource
 import shutil
 import sqlite3
@@ -244,6 +246,77 @@ def test_nothing_is_acknowledged_without_the_file_that_was_opened(url, open_stor
     store.check()
     assert log.stored() in ([None], [None, "is navy"])  # a write without an answer may have succeeded
     assert new_log(other).stored() == log.stored()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("what", ["another database", "an earlier state", "nothing"])
+def test_nothing_is_acknowledged_after_something_was_copied_into_the_file(
+    store, log, open_store, new_log, tmp_path, what
+):
+    path, backup = tmp_path / "service.db", tmp_path / "backup.db"
+    log.start()
+    clear_files(store.engine)
+    if what == "another database":
+        open_store(f"sqlite:///{backup}").close()
+    elif what == "an earlier state":
+        shutil.copy(path, backup)
+        log.say(after=1)
+        clear_files(store.engine)
+        store.check()
+    else:
+        backup.touch()
+    present = path.read_bytes()
+    path.write_bytes(backup.read_bytes())  # as cp does: the file is the same
+    for _ in range(2):
+        for call in (lambda: log.say(after=1), store.check, lambda: store.turns("s"), new_log(store).start):
+            with pytest.raises(Replaced, match=r"found another one or an earlier state; stop the service"):
+                call()
+        store.engine.dispose()  # new connections, too
+    path.write_bytes(present)
+    if what == "nothing":  # it may have been in the middle of a copy of the same
+        store.check()
+    else:
+        with pytest.raises(Replaced):
+            store.check()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_copy_of_the_present_state_changes_nothing(store, log, tmp_path):
+    log.start()
+    clear_files(store.engine)
+    path = tmp_path / "service.db"
+    path.write_bytes(path.read_bytes())
+    assert log.say(after=1).n == 2
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_the_number_of_writes_begins_again_after_the_last_one(store, log):
+    log.start()
+    for number in (2**31 - 1, -1):
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql(f"PRAGMA user_version = {number}")
+        for _ in range(3):
+            store.check()
+            clear_files(store.engine)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="locks are listed on Linux only")
+def test_a_second_store_that_ends_does_not_end_the_locks_of_the_first(store, log, open_store, tmp_path):
+    log.start()
+    inode = (tmp_path / "service.db").stat().st_ino
+
+    def locks():
+        lines = Path("/proc/locks").read_text().splitlines()
+        return [line for line in lines if f" {os.getpid()} " in line and f":{inode} " in line]
+
+    other = Store.open(f"sqlite:///{tmp_path}/service.db")
+    before = locks()
+    other.close()
+    del other
+    gc.collect()
+    store.check()
+    assert before and locks() == before
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

@@ -158,6 +158,17 @@ def test_without_a_folder_that_can_be_written_events_are_refused(store, event, f
     assert replayed(events) == [] and events.add([event("a")]) == ["created"]
 
 
+def test_a_folder_that_was_moved_away_is_not_created_again(store, event, folder):
+    folder.mkdir()
+    events = Spool(store, folder)
+    folder.rename(folder.with_name("away"))
+    with away(store), pytest.raises(Unavailable, match="cannot write"):
+        events.add([event("a")])
+    folder.with_name("away").rename(folder)
+    with away(store):
+        assert events.add([event("a")]) == ["waiting"]
+
+
 def test_events_that_are_not_safe_on_the_disk_are_refused_and_not_stored(events, event, store, monkeypatch):
     with away(store):
         events.add([event("a")])
