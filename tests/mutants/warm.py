@@ -39,6 +39,7 @@ class Warm:
     ) -> None:
         self.root, self.mutants, self.noticed, self.first = root, mutants, noticed, first
         self.failed = ""
+        self.broken: set[str] = set()  # tests that fail without a mutant
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -58,16 +59,29 @@ class Warm:
             chosen = [items[name] for name in _ordered(tests) if name in items]
             if change is None or not chosen:
                 continue
-            limit = 20 + 5 * sum(tests.values())
-            place = self.root.parent / "changed"
-            failed, why = forked(functools.partial(self._run, chosen, change), place, limit)
-            if failed and failed in items:
-                again, _ = forked(functools.partial(self._run, [items[failed]], None), place, limit)
-                if again != "":
-                    continue  # it fails without the mutant, too
+            failed, why = self._failed(items, chosen, change, 20 + 5 * sum(tests.values()))
             if failed or why == "limit":
                 self.noticed(mutant, source, failed or why)
         return True
+
+    def _failed(
+        self,
+        items: Mapping[str, pytest.Item],
+        chosen: Sequence[pytest.Item],
+        change: Callable[[], None],
+        limit: float,
+    ) -> tuple[str, str]:
+        """The first of these tests that fails with a change and passes without, or why there is none."""
+        place = self.root.parent / "changed"
+        while True:
+            left = [item for item in chosen if item.nodeid not in self.broken]
+            failed, why = forked(functools.partial(self._run, left, change), place, limit)
+            if failed not in items:
+                return failed or "", why
+            again, _ = forked(functools.partial(self._run, [items[failed]], None), place, limit)
+            if again == "":
+                return failed, ""
+            self.broken.add(failed)
 
     def _run(self, chosen: Sequence[pytest.Item], change: Callable[[], None] | None) -> str:
         """The first of these tests that fails after a change."""
@@ -128,7 +142,7 @@ def constants(path: Path, source: str) -> Callable[[], None] | None:
         exec(compile(ast.Module(statements, []), str(path), "exec", dont_inherit=True), values)
         for module in list(sys.modules.values()):
             for name, value in old.items():
-                if vars(module).get(name) is value:
+                if getattr(module, "__dict__", {}).get(name) is value:
                     setattr(module, name, values[name])
 
     return change

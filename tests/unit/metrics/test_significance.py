@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fashioniq.metrics import significance
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 
 SAMPLES = 4000
@@ -93,3 +94,9 @@ def test_dialogs_of_one_target_become_one_value_and_keep_the_mean(rng):
 def test_one_dialog_a_target_stays_as_it_is(rng):
     difference = rng.normal(0, 1, 5)
     assert per_target(difference, list("abcde")) == pytest.approx(difference)
+
+
+def test_samples_in_parts_are_as_many_as_are_asked_for(monkeypatch):
+    monkeypatch.setattr(significance, "_AT_A_TIME", 7)
+    assert randomisation_p(np.ones(200), 20, seed=0) == 1 / 21
+    assert randomisation_p(np.array([1.0]), 20, seed=0) == 1  # any sign is as far

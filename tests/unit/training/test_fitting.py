@@ -40,6 +40,10 @@ def test_every_epoch_has_an_order_of_its_own_that_depends_on_the_seed():
     assert order_of(Shuffled(20, 1), 2) == orders[-1]
 
 
+def test_a_sampler_begins_with_the_first_epoch():
+    assert list(Shuffled(20, 3)) == order_of(Shuffled(20, 3), 0)
+
+
 def test_only_the_examples_of_train_are_shuffled():
     train, val = loaders(TensorDataset(torch.arange(20)), TensorDataset(torch.arange(5)), 4, seed=0)
     train.sampler.set_epoch(1)

@@ -16,6 +16,7 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.runs.predictor import PictureFeatures
+from fashioniq.training import generator
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
 from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
 
@@ -141,3 +142,21 @@ def test_a_judge_reads_pictures_as_its_predictor_does_and_needs_the_types_of_wor
     np.testing.assert_allclose(1 / (1 + np.exp(-score_NA)), chance_NA, atol=0.02)
     wanted_NA = judge.wanted([[judge.words[2], judge.words[0]], []])
     assert sorted(wanted_NA.nonzero()[1]) == [0, 2] and not wanted_NA[1].any()
+
+
+@pytest.mark.parametrize(
+    ("drawn", "mirrored", "words"), [(0.05, True, False), (0.3, True, True), (0.7, False, True)]
+)
+def test_half_of_the_pictures_are_mirrored_from_left_to_right_and_one_in_ten_has_no_words(
+    module, monkeypatch, drawn, mirrored, words
+):
+    seen = []
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.full(shape, drawn))
+    monkeypatch.setattr(generator, "denoising_loss", lambda *given, **_: seen.append(given))
+    pictures = torch.arange(2 * 3 * 64, dtype=torch.uint8).view(2, 3, 8, 8)
+    words_BV = torch.ones(2, 3, dtype=torch.int8)
+    module.training_step([pictures, words_BV], 0)
+    [(_, _, pictures_BCHW, found_BV)] = seen
+    plain = generator._prepared([pictures, words_BV])[0]
+    assert torch.equal(pictures_BCHW, plain.flip(3) if mirrored else plain)
+    assert found_BV.bool().all() if words else not found_BV.any()

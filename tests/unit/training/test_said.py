@@ -205,3 +205,9 @@ def test_what_is_unknown_of_a_product_counts_for_nothing():
         weights.append(model.linear.weight.detach().clone())
         assert model.linear.bias.isfinite().all()
     assert torch.allclose(weights[0], weights[1], atol=1e-2) and weights[0][0, 0] > 1 and weights[0][1, 1] > 1
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_label_is_learned_if_three_products_are_said_to_have_it(times):
+    pairs = [Pair(name, IDS[0], ("is purple",)) for name in IDS[1 : times + 1]]
+    assert ("purple" in said_of(catalog_of(), items(), pairs).kinds) == (times == 3)

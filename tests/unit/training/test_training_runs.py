@@ -1,5 +1,6 @@
 """What each training hands to `fit`, and what it writes beside: nothing is trained here."""
 
+import dataclasses
 import json
 import shutil
 from dataclasses import replace
@@ -21,7 +22,7 @@ from fashioniq.config import (
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.words import Vocabulary
+from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
@@ -644,3 +645,39 @@ def test_every_training_locks_its_folder(kind, monkeypatch, tmp_path):
                 )
             )
         )
+
+
+def test_a_category_without_captions_of_people_is_trained_with_its_labels(shop, tmp_path, retriever, wording):
+    data = shutil.copytree(shop.data, tmp_path / "data", ignore=shutil.ignore_patterns("captions"))
+    retriever(data=data, features=shop.store)
+    assert wording["pairs"] == []
+
+
+@pytest.mark.parametrize("known", [("red",), ("red", "is", "with", "a")])
+def test_word_vectors_are_set_and_words_without_them_are_told(tmp_path, retriever, capsys, known):
+    lines = [f"{word} {number} {number + 0.5}" for number, word in enumerate(known)]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
+    fit, _ = retriever(word_vectors=tmp_path / "vectors.txt")
+    words = fit.facts["words"][len(SPECIAL) :]
+    there = [word for word in words if word in known]
+    missing = [word for word in words if word not in known]
+    told = f"{len(there)} of {len(words)} words have vectors in {tmp_path / 'vectors.txt'}; without: "
+    assert told + ", ".join(missing[:8]) in capsys.readouterr().out and len(missing) > 8
+    assert fit.facts["sizes"]["word_vector_size"] == 2
+
+
+def told_of(settings, name):
+    """The default that the help of an option tells."""
+    [option] = [one for one in dataclasses.fields(settings) if one.name == name]
+    return str(option.metadata)
+
+
+def test_the_learning_rates_are_those_that_the_options_tell():
+    rates = [f"{rate:.0e}".replace("e-0", "e-") for rate in chatsearcher_run.RATES.values()]
+    assert rates == ["1e-3", "5e-4", "2e-5", "2e-6"]
+    told = told_of(TrainChatsearcher, "learning_rate")
+    assert all(rate in told for rate in rates)
+    rates = [f"{rate:.0e}".replace("e-0", "e-") for rate in dialog_encoder_run.LEARNING_RATES.values()]
+    assert rates == ["1e-3", "5e-5"] and all(
+        rate in told_of(TrainDialogEncoder, "learning_rate") for rate in rates
+    )
