@@ -80,7 +80,7 @@ class Facts(msgspec.Struct, kw_only=True):
     pictures: Text = UNSET
     fingerprint: Text = UNSET
     user: Text = UNSET
-    generator: dict[str, Any] | UnsetType = UNSET
+    generator: dict[str, Any] | UnsetType | None = UNSET
     weights_of_text: dict[str, Any] | UnsetType = UNSET
     fusion: Text = UNSET
     pictures_per_round: int | UnsetType = UNSET
@@ -113,7 +113,7 @@ class SessionFacts(TurnFacts, kw_only=True):
 
     sessions: str
     coverage_of_sessions: float
-    clean_rows: list[int]
+    clean_rows: list[int] = []  # run files of earlier versions have none
 
 
 class RoundFacts(Facts, kw_only=True):
