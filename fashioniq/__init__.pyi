@@ -160,7 +160,7 @@ def make_dialogues(
     batch_size: int = ...,
     category: str | None = ...,
     captions_from: str | Path | None = ...,
-    answerer: Literal["labels", "vqa", "recorded", "person", "descriptions"] = ...,
+    answerer: str = ...,
     details: int = ...,
     vqa_model: str | None = ...,
     recorded: str | Path | None = ...,

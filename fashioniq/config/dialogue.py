@@ -123,6 +123,9 @@ class Asking(OnDevice, Seeded, EndpointOptions):
             )
 
 
+ANSWERERS = ("labels", "vqa", "recorded", "person", "descriptions")
+
+
 @dataclass(kw_only=True)
 class MakeDialogues(Batched, InFolder, Asking):
     """Generate dialogs of questions and answers in ChatIR's format; the same command resumes an interrupted
@@ -137,10 +140,12 @@ class MakeDialogues(Batched, InFolder, Asking):
         "dialog file whose images and captions start the dialogs "
         "(default: DATA/dialogues/CATEGORY.SPLIT.json, or titles)",
     )
-    answerer: Literal["labels", "vqa", "recorded", "person", "descriptions"] = option(
+    answerer: str = option(
         "labels",
         "source of the answers: attribute labels, a visual question answering model, recorded answers, or a person; "
-        "descriptions: no questions, but in each round a description with more of the labels, to train text encoders",
+        "descriptions: no questions, but in each round a description with more of the labels, to train text encoders; "
+        "or a user of your own",
+        part="users",
     )
     details: int = option(
         2, "labels of the first of the descriptions, and added by each further one", least=1
@@ -158,6 +163,13 @@ class MakeDialogues(Batched, InFolder, Asking):
     )
     out: Path = required("output file, such as dialogs.json")
     batch_size: int = 32
+
+    def validate(self) -> None:
+        super().validate()
+        if self.answerer not in ANSWERERS and not plugins.is_from_outside("users", self.answerer):
+            raise UserError(
+                f"expected {', '.join(ANSWERERS)} or a user of your own, found {self.answerer}; correct --answerer"
+            )
 
 
 @dataclass(kw_only=True)

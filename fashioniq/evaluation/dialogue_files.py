@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from rich.progress import track
 
+from fashioniq import plugins
 from fashioniq.askers.by_name import (
     ENDPOINT,
     Questions,
@@ -25,6 +26,7 @@ from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog, picture_paths
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues, written_round
+from fashioniq.data.parts import named_part
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
 from fashioniq.generators.described_products import describer_of
@@ -152,6 +154,9 @@ def _user(
 ) -> User:
     """User that --answerer selects. Raises UserError if an option or data are missing."""
     names = [dialogue.image for dialogue in begun]
+    if plugins.is_from_outside("users", settings.answerer):
+        given = {"options": getattr(settings, "answerer_options", None), "catalog": catalog, "ids": names}
+        return cast(User, named_part("users", settings.answerer, **given, seed=settings.seed))
     if settings.answerer == "recorded":
         return RecordedAnswers(recorded)
     if settings.answerer == "labels":

@@ -136,8 +136,11 @@ def test_an_asker_asks_in_generated_dialogs_and_in_a_chat(
 ):
     out = tmp_path / "dialogs.json"
     given = {"questioner": "toy-asker", "questioner_options.colors": ["teal", "navy"]}
-    project.run("make-dialogues", **catalog, split="test", **given, rounds=3, out=out)
-    rounds = json.loads(out.read_text())[0]["dialog"]
+    project.run("make-dialogues", **catalog, split="test", **given, rounds=3, out=out, answerer="toy-user")
+    made = json.loads(out.read_text())[0]
+    rounds = made["dialog"]
+    title = Catalog(vector_runs.catalog, "dresses").titles[made["img"]]
+    assert rounds[1].split("? ")[1] == " ".join(title.split()[:2])
     assert [text.split("?")[0] for text in rounds[1:]] == ["is it teal", "is it navy", "is it teal"]
     asked = []
     lines = iter(["a dress", "no", "quit"])
