@@ -146,7 +146,12 @@ def test_every_number_of_a_table_comes_from_the_run_files():
 
 
 def test_sessions_of_several_lengths_count_as_one_evaluation_after_their_last_turns(study):
-    facts = {"protocol": "recorded sessions", "clean": {}, "sessions": "sessions", "coverage_of_sessions": 1.0}
+    facts = {
+        "protocol": "recorded sessions",
+        "clean": {},
+        "sessions": "sessions",
+        "coverage_of_sessions": 1.0,
+    }
     for length, dialogs, recall in ((2, 30, 20.0), (3, 10, 40.0)):
         content = run_file(99.0, 60.0, **facts, dialogs=dialogs)
         content["turns"] = [
