@@ -5,7 +5,7 @@ from random import Random
 from cases import CHATIR, VECTORS, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
-from world import CLOSED, Options, Room
+from world import CLOSED, TRANSFORMER, Options, Room
 
 
 @hostile("own vectors", 600, 6)
@@ -50,7 +50,8 @@ def word_vectors(room: Room, rng: Random) -> Case:
             lines.insert(0, rng.choice(("9 4", "10 4", "9 5", "-1 4", "x 4", "9 4 1", "9999999999 4", "9 0")))
         path.write_text("\n".join(lines) + rng.choice(("\n", "", "\n\n", "\0")))
         what = f"number {number!r}"
-    return case_of(room, "train-retriever", f"word vectors {what}", whole=False, word_vectors=path)
+    options = TRANSFORMER | {"turns": 1, "samples": 1}  # the default has no place for word vectors
+    return case_of(room, "train-retriever", f"word vectors {what}", whole=False, word_vectors=path, **options)
 
 
 @hostile("predictions", 800, 8)
