@@ -126,7 +126,7 @@ VARIABLES = (
     {"MPLCONFIGDIR": "/dev/null"}, {"TZ": "Nowhere/Nothing"}, {"TZ": ":/dev/zero"}, {"COLUMNS": "-1", "LINES": "0"}, {"COLUMNS": "x"},
     {"COLUMNS": "1"}, {"TERM": "no-such-terminal"}, {"TERM": ""}, {"NO_COLOR": ""}, {"FORCE_COLOR": "1"}, {"LANG": "xx_YY.nothing"},
     {"LC_ALL": "tr_TR.UTF-8"}, {"OMP_NUM_THREADS": "-3"}, {"CUDA_VISIBLE_DEVICES": "nothing"}, {"http_proxy": "::::"}, {"PYTHONHASHSEED": "7"},
-    {"PAGER": "/bin/false"}, {"EDITOR": ""}, {"USER": "\udcff"}, {"PATH": ""}, {"PYTHONWARNINGS": "error::nothing"}, {"JUPYTER_PLATFORM_DIRS": "1"},
+    {"PAGER": "/bin/false"}, {"EDITOR": ""}, {"USER": "\udcff"}, {"PATH": ""}, {"JUPYTER_PLATFORM_DIRS": "1"},
 )  # fmt: skip
 LAUNCHERS = (
     {"RANK": "x", "WORLD_SIZE": "2"}, {"WORLD_SIZE": "0"}, {"LOCAL_RANK": "-1", "RANK": "3", "WORLD_SIZE": "2"}, {"SLURM_NTASKS": "4"},
