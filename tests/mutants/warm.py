@@ -50,8 +50,8 @@ class Warm:
 
         leftovers.PATIENCE = 0
         items = {item.nodeid: item for item in session.items}
-        outside = next(item for item in session.items if item.path.parent.name == "unit")
-        for name in self.first:  # session fixtures stay
+        for name in self.first:  # session fixtures stay, as the next test is of another folder
+            outside = next(item for item in session.items if item.path.parent.name == "unit")
             outside.config.hook.pytest_runtest_protocol(item=items[name], nextitem=outside)
         for mutant, source, tests in self.mutants:
             path = self.root / mutant.path
