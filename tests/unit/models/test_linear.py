@@ -178,3 +178,8 @@ def test_one_pair_in_ten_is_held_out_and_one_at_least(count, held, monkeypatch):
     items = Items.without_attributes([str(n) for n in range(7)], torch.eye(7))
     fit_linear(pairs, items, WORDS, seed=0)
     assert [len(some) for some in seen] == [held] * len(linear.PENALTIES)
+
+
+def test_bigrams_of_two_examples_are_learned():
+    for times, count in ((1, 0), (2, 1)):
+        assert len(new_linear([("0", "red blue", "1")] * times, WORDS, 5).bigram_G) == count
