@@ -115,11 +115,15 @@ class Asking(OnDevice, Seeded, EndpointOptions):
     )
     rounds: int = option(10, "questions per dialog", least=1)
 
+    def questioners(self) -> list[str]:
+        """Names of the askers that the command has."""
+        return plugins.names("askers")
+
     def validate(self) -> None:
-        if self.questioner != "none" and not plugins.is_part("askers", self.questioner):
-            known = ", ".join(plugins.names("askers"))
+        known = self.questioners()
+        if self.questioner not in known and not plugins.is_from_outside("askers", self.questioner):
             raise UserError(
-                f"expected {known} or an asker of your own, found {self.questioner}; correct --questioner"
+                f"--questioner: expected {', '.join(known)} or an asker of your own, found {self.questioner}"
             )
 
 
@@ -245,6 +249,10 @@ class Chat(OfRun, Asking):
     log: Path | None = option(
         None, "log file; the dialog is appended as a line of JSON (default: RUN/chats/dialogs.jsonl)"
     )
+
+    def questioners(self) -> list[str]:
+        """All but the questions of recorded dialogs."""
+        return ["none", *(name for name in super().questioners() if name != "recorded")]
 
 
 @dataclass(kw_only=True)
