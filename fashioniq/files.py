@@ -102,14 +102,14 @@ def atomic_write(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-class _Waiting(NamedTuple):
+class _Unnamed(NamedTuple):
     """Files written in a block of `together`, by their temporary names, and patterns of those that they replace."""
 
     files: list[tuple[Path, Path]]
     replaced: list[tuple[Path, str]]
 
 
-_waiting: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
+_waiting: ContextVar[_Unnamed | None] = ContextVar("waiting", default=None)
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def together(folder: Path, *replaced: str) -> Iterator[None]:
     """
     remove_leftovers(folder)
     outer = _waiting.get()
-    waiting = outer or _Waiting([], [])
+    waiting = outer or _Unnamed([], [])
     waiting.replaced.extend((folder, pattern) for pattern in replaced)
     if outer is not None:
         yield

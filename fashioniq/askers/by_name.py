@@ -75,7 +75,7 @@ AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file →
 
 
 @dataclass(frozen=True)
-class Questions:
+class AskerInputs:
     """What the askers of --questioner are made of; `answered` means that the answers are `recorded`, too."""
 
     settings: Asking
@@ -85,7 +85,7 @@ class Questions:
     answered: bool = False
 
 
-def asker_of(made_of: Questions) -> AskerOf:
+def asker_of(made_of: AskerInputs) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
     Raises UserError if an option is missing or there are too few questions.
@@ -106,7 +106,7 @@ def asker_of(made_of: Questions) -> AskerOf:
     return lambda numbers: asker
 
 
-def recorded(made_of: Questions) -> AskerOf:
+def recorded(made_of: AskerInputs) -> AskerOf:
     """The questions of recorded dialogs."""
     dialogues, wanted = made_of.recorded, made_of.settings.rounds
     if (count := min((len(dialogue.rounds) - 1 for dialogue in dialogues), default=0)) < wanted:
@@ -116,7 +116,7 @@ def recorded(made_of: Questions) -> AskerOf:
     )
 
 
-def by_language_model(made_of: Questions) -> AskerOf:
+def by_language_model(made_of: AskerInputs) -> AskerOf:
     """Questions of a language model: one after each answer, or all at once."""
     settings = made_of.settings
     if (name := settings.language_model) is None:
@@ -130,7 +130,7 @@ def by_language_model(made_of: Questions) -> AskerOf:
     return lambda numbers: asker
 
 
-def about_attributes(made_of: Questions) -> AskerOf:
+def about_attributes(made_of: AskerInputs) -> AskerOf:
     """Questions about attributes: in a fixed order, shuffled, or those that split the candidates best."""
     settings, catalog = made_of.settings, made_of.catalog
     found = topics(catalog)

@@ -59,7 +59,7 @@ class MostSaid(msgspec.Struct):
     share: float
 
 
-class Facts(msgspec.Struct, kw_only=True):
+class StatedFacts(msgspec.Struct, kw_only=True):
     """What a system states about its dialogs, beside their measures; a system of one's own may add fields.
 
     `coverage` is the share of the products, or of the search space, that has vectors. Systems that generate pictures
@@ -86,7 +86,7 @@ class Facts(msgspec.Struct, kw_only=True):
     pictures_per_round: int | UnsetType = UNSET
 
 
-class TurnFacts(Facts, kw_only=True):
+class TurnFacts(StatedFacts, kw_only=True):
     """Facts of dialogs that refer to products.
 
     The evaluation counts which share of the attributes stated by the user hold by the catalog's labels, and the
@@ -116,7 +116,7 @@ class SessionFacts(TurnFacts, kw_only=True):
     clean_rows: list[int] = []  # run files of earlier versions have none
 
 
-class RoundFacts(Facts, kw_only=True):
+class RoundFacts(StatedFacts, kw_only=True):
     """Facts of dialogs of questions and answers: what a query is made of, and how many are `cut` in each round."""
 
     query: Text = UNSET

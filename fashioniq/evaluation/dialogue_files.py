@@ -14,7 +14,7 @@ from rich.progress import track
 from fashioniq import plugins
 from fashioniq.askers.by_name import (
     ENDPOINT,
-    Questions,
+    AskerInputs,
     asker_of,
     endpoint,
     nothing_searched,
@@ -144,7 +144,7 @@ def _system_of(
     searches = settings.questioner == "candidate-aware" and catalog is not None
     retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
     asker = asker_of(
-        Questions(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
+        AskerInputs(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
     )
     return lambda numbers: System(retriever, asker(numbers), gallery)
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from fashioniq import plugins
-from fashioniq.data.evaluations import Facts, LoggedDialog, Metrics
+from fashioniq.data.evaluations import LoggedDialog, Metrics, StatedFacts
 from fashioniq.data.trec import TrecTopic
 from fashioniq.files import UserError
 from fashioniq.loop.task import Task
@@ -54,7 +54,7 @@ class Protocol(Generic[M]):
     `print` prints the measures of one task, `print_all` those of all tasks together.
     """
 
-    facts: type[Facts]
+    facts: type[StatedFacts]
     metrics: Callable[[Task, DialogRun], M]
     write_report: Callable[[Path, Sequence[MeasuredTask[M]]], None]
     print: Callable[[M], None] = lambda metrics: None
@@ -89,8 +89,8 @@ def protocol_of(tasks: Sequence[Task]) -> Protocol[Any]:
     return protocol
 
 
-def stated_by(task: Task, protocol: Protocol[Any]) -> Facts:
-    """Facts of a task; those without any value if it states none and none is required."""
+def stated_by(task: Task, protocol: Protocol[Any]) -> StatedFacts:
+    """StatedFacts of a task; those without any value if it states none and none is required."""
     if task.facts is not None:
         return task.facts
     try:

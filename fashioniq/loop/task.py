@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import Facts
+from fashioniq.data.evaluations import StatedFacts
 from fashioniq.data.statements import Labels
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
@@ -40,7 +40,7 @@ class Task:
     count: int
     turns: int
     batch: Callable[[Sequence[int]], Batch]
-    facts: Facts | None = None
+    facts: StatedFacts | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Labels] = field(default_factory=dict)
     retriever: Provenance | None = None

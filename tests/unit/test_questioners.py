@@ -19,7 +19,7 @@ def asker(questioner, recorded=(), rounds=2, model="endpoint:one"):
     settings = SimpleNamespace(
         questioner=questioner, rounds=rounds, language_model=model, seed=0, device="cpu"
     )
-    return by_name.asker_of(by_name.Questions(settings, None, None, recorded))
+    return by_name.asker_of(by_name.AskerInputs(settings, None, None, recorded))
 
 
 @pytest.mark.parametrize(("questioner", "kind"), [("few-shot", FewShot), ("unanswered", AllAtOnce)])

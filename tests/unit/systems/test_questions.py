@@ -12,7 +12,7 @@ from fashioniq import encoders
 from fashioniq.askers import by_name
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted
 from fashioniq.askers.by_name import (
-    Questions,
+    AskerInputs,
     answers_of,
     asker_of,
     endpoint,
@@ -50,7 +50,7 @@ def first_questions(asker, batch=1):
 @pytest.mark.parametrize("questioner", ["in-order", "shuffled"])
 def test_attribute_questions_are_asked_in_the_order_of_the_topics_or_shuffled_by_dialog(shop, questioner):
     settings = Asking(questioner=questioner, seed=3, rounds=16)
-    asker = asker_of(Questions(settings, shop.catalog, nothing_searched()[1]))([0, 5])
+    asker = asker_of(AskerInputs(settings, shop.catalog, nothing_searched()[1]))([0, 5])
     questions = [topic.question for topic in topics(shop.catalog)]
     first, second = first_questions(asker, 2)
     if questioner == "in-order":
@@ -58,15 +58,15 @@ def test_attribute_questions_are_asked_in_the_order_of_the_topics_or_shuffled_by
     else:
         assert {*first, *second} <= set(questions) and first != questions[:1] * 2
         again = asker_of(
-            Questions(Asking(questioner=questioner, seed=3, rounds=1), shop.catalog, nothing_searched()[1])
+            AskerInputs(Asking(questioner=questioner, seed=3, rounds=1), shop.catalog, nothing_searched()[1])
         )([0, 5])
         assert first_questions(again, 2)[0] == first
         other = asker_of(
-            Questions(Asking(questioner=questioner, seed=4, rounds=1), shop.catalog, nothing_searched()[1])
+            AskerInputs(Asking(questioner=questioner, seed=4, rounds=1), shop.catalog, nothing_searched()[1])
         )([0, 5])
         assert first_questions(other, 2) != (first, second)
     with pytest.raises(UserError, match="give 16 questions; give --rounds 16 or fewer"):
-        asker_of(Questions(Asking(questioner=questioner, rounds=17), shop.catalog, nothing_searched()[1]))
+        asker_of(AskerInputs(Asking(questioner=questioner, rounds=17), shop.catalog, nothing_searched()[1]))
 
 
 def test_recorded_questions_are_those_of_the_dialogs_with_these_numbers():
@@ -76,14 +76,14 @@ def test_recorded_questions_are_those_of_the_dialogs_with_these_numbers():
         Dialogue("C", ("c", "is it old? no", "is it blue? no")),
     ]
     settings = Asking(questioner="recorded", rounds=2)
-    asker = asker_of(Questions(settings, None, None, recorded))([2, 1])
+    asker = asker_of(AskerInputs(settings, None, None, recorded))([2, 1])
     assert first_questions(asker, 2) == (["is it old?", "is it new?"], ["is it blue?", FALLBACK])
-    asker = asker_of(Questions(settings, None, None, recorded, answered=True))([1])
+    asker = asker_of(AskerInputs(settings, None, None, recorded, answered=True))([1])
     assert first_questions(asker)[1] == [""]
     with pytest.raises(UserError, match="expected 3 recorded rounds per dialog, found 2; give fewer"):
-        asker_of(Questions(Asking(questioner="recorded", rounds=3), None, None, recorded))
+        asker_of(AskerInputs(Asking(questioner="recorded", rounds=3), None, None, recorded))
     with pytest.raises(UserError, match="found 0"):
-        asker_of(Questions(settings, None, None, []))
+        asker_of(AskerInputs(settings, None, None, []))
 
 
 @pytest.mark.parametrize(("questioner", "kind"), [("few-shot", FewShot), ("unanswered", AllAtOnce)])
@@ -91,14 +91,14 @@ def test_a_language_model_asks_at_an_endpoint_or_locally(monkeypatch, tmp_path, 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setattr(by_name, "LocalLanguageModel", lambda name, device: (name, device))
     settings = Asking(questioner=questioner, language_model="local", rounds=4, device="cpu")
-    asker_of_numbers = asker_of(Questions(settings, None, nothing_searched()[1]))
+    asker_of_numbers = asker_of(AskerInputs(settings, None, nothing_searched()[1]))
     asker = asker_of_numbers([0])
     assert type(asker) is kind and asker.model == ("local", CPU) and asker_of_numbers([1]) is asker
     assert kind is FewShot or asker.count == 4
     settings = Asking(questioner=questioner, language_model="endpoint:some", cache=tmp_path)
-    assert asker_of(Questions(settings, None, nothing_searched()[1]))([0]).model.model == "some"
+    assert asker_of(AskerInputs(settings, None, nothing_searched()[1]))([0]).model.model == "some"
     with pytest.raises(UserError, match=f"--questioner {questioner} needs a language model"):
-        asker_of(Questions(Asking(questioner=questioner), None, nothing_searched()[1]))
+        asker_of(AskerInputs(Asking(questioner=questioner), None, nothing_searched()[1]))
 
 
 def test_an_endpoint_has_the_limits_of_the_options(monkeypatch, tmp_path):
@@ -111,14 +111,14 @@ def test_candidate_aware_questions_know_the_labels_or_the_predictions_of_the_gal
     settings = Asking(device="cpu", encoder=str(shop.run("encoder")), split="val", candidates=4, rounds=2)
     retriever, gallery = searched_by_text(settings, shop.catalog)
     assert gallery.items.ids == shop.catalog.ids("val") and retriever.write([["a", "b"]]) == ["a, b"]
-    asker = asker_of(Questions(settings, shop.catalog, gallery))([0])
+    asker = asker_of(AskerInputs(settings, shop.catalog, gallery))([0])
     assert isinstance(asker, CandidateAware) and asker.count == 4
     color = asker.topics["what color is it?"]
     topic = {one.question: one for one in topics(shop.catalog)}["what color is it?"]
     assert isinstance(color, Known)
     assert list(color.answers) == [topic.answer(shop.catalog.labels[name]) for name in gallery.items.ids]
     settings.predictor = shop.run("predictor")
-    predicted = asker_of(Questions(settings, shop.catalog, gallery))([0]).topics["what color is it?"]
+    predicted = asker_of(AskerInputs(settings, shop.catalog, gallery))([0]).topics["what color is it?"]
     assert isinstance(predicted, Predicted) and predicted.chance_NA.shape[0] == 6
     with pytest.raises(UserError, match="need --encoder"):
         searched_by_text(Asking(), shop.catalog)

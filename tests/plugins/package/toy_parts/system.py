@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
 from fashioniq.config import Evaluation, option
-from fashioniq.data.evaluations import Facts, RoundFacts, SessionFacts, TurnFacts
+from fashioniq.data.evaluations import RoundFacts, SessionFacts, StatedFacts, TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message, Turn
@@ -75,7 +75,7 @@ def system_of(titles: dict[str, str]) -> System:
     return System(Words(vectorizer), Echo(), gallery)
 
 
-def stated(options: Options, count: int) -> Facts | None:
+def stated(options: Options, count: int) -> StatedFacts | None:
     titles, kind = str(options.titles), options.facts
     if kind != "own":
         return TurnFacts() if kind == "turns" else None
