@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from fashioniq.data.images import PictureReader, UnreadableImage
-from fashioniq.data.labelled import NO, YES
+from fashioniq.data.labelled import NO, YES, LabeledPhotos
 from fashioniq.data.photos import Photo, box_is_possible, square_of_photo
+from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.attributes import TOP, average_precision, mean_by_type, recall_at
 from fashioniq.models.attributes import AttributePredictor
@@ -59,6 +60,24 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
         )
         self.photos = [photos[place] for place in kept]
         self.labels_NA = labels_NA[kept] if self.failures else labels_NA
+
+    @classmethod
+    def of(cls, split: str, data: LabeledPhotos, size: int, workers: int, what: str) -> "LabelledImages":
+        """The photos of a split; prints how many have `what`, and are readable. Raises UserError if none is."""
+        images = cls(data.photos, data.labels_NA, size, workers)
+        print(f"{split}: {len(images)} of {data.asked} have {what} and a readable picture", flush=True)
+        for path, reason in list(images.failures.items())[:3]:
+            print(f"  left out: {path}: {reason}")
+        if len(images.failures) > 3:
+            print(f"  left out: {len(images.failures) - 3} more")
+        if images.odd_boxes:
+            print(f"  {images.odd_boxes} have a box outside the picture; the whole picture is used")
+        if not len(images):
+            path, reason = next(iter(images.failures.items()))
+            raise UserError(
+                f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
+            )
+        return images
 
     def __len__(self) -> int:
         return len(self.photos)

@@ -12,8 +12,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog, categories_in
 from fashioniq.data.deepfashion import read_deepfashion
-from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import YES, LabeledPhotos, LabelledSplits, labelled_products
+from fashioniq.data.labelled import YES, LabelledSplits, labelled_products
 from fashioniq.encoders.timm import load_network
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
@@ -49,7 +48,10 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
     model = _begin_model(settings, first, data)
     folder = folder_of(settings)
     begin_run(folder, settings)
-    train, val = _open("train", data.train, settings), _open("val", data.val, settings)
+    train, val = (
+        LabelledImages.of(split, some, settings.image_size, settings.workers, "labels")
+        for split, some in (("train", data.train), ("val", data.val))
+    )
     if not (val.labels_NA == YES).any():
         raise UserError(
             "no val picture has any of the attribute words; add labels, or give a lower --min-count"
@@ -98,15 +100,7 @@ def _fit(
     in_memory = train.squares_N3SS is not None and val.squares_N3SS is not None
     workers = 0 if in_memory else settings.workers
     batches = loaders(train, val, settings.batch_size, settings.seed, workers)
-    try:
-        best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
-    except UnreadableImage as error:
-        reason = (
-            str(error).strip().rpartition("UnreadableImage: ")[-1]
-        )  # in a worker process, the traceback precedes it
-        raise UserError(
-            f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
-        ) from error
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
     device = torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
     return int(best["epoch"]), score(module, batches[1], device)
 
@@ -121,23 +115,6 @@ def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str
     ]  # raises UserError that names the missing file
     fingerprints = {canonical(catalog.category): catalog.fingerprint() for catalog in catalogs}
     return labelled_products(catalogs, settings.min_count), catalogs[0].pictures_origin, fingerprints
-
-
-def _open(split: str, data: LabeledPhotos, settings: TrainAttributes) -> LabelledImages:
-    images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
-    print(f"{split}: {len(images)} of {data.asked} have labels and a readable picture")
-    for path, reason in list(images.failures.items())[:3]:
-        print(f"  left out: {path}: {reason}")
-    if len(images.failures) > 3:
-        print(f"  left out: {len(images.failures) - 3} more")
-    if images.odd_boxes:
-        print(f"  {images.odd_boxes} have a box outside the picture; the whole picture is used")
-    if not len(images):
-        path, reason = next(iter(images.failures.items()))
-        raise UserError(
-            f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
-        )
-    return images
 
 
 def _begin_model(

@@ -18,7 +18,7 @@ from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.training.processes import FusedTraining, mean_over_processes
+from fashioniq.training.processes import FusedTraining, mean_over_processes, stepwise
 from fashioniq.users.pragmatic import Listener
 
 
@@ -134,10 +134,7 @@ class CaptionerTraining(FusedTraining):
         optimizer = torch.optim.Adam(
             self.model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=self.can_fuse
         )
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5)
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return stepwise(optimizer, lambda step: min((step + 1) ** -0.5, (step + 1) * self.warmup**-1.5))
 
     def _inputs(self, split: str, item_B: Tensor) -> ItemInputs:
         return self.items[split].inputs(item_B)

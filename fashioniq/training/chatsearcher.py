@@ -5,7 +5,6 @@ frozen and M_Q is applied anew in each step, so the queue holds positions of ite
 target is no negative of itself where it is in the queue several times.
 """
 
-import math
 import random
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -26,6 +25,7 @@ from fashioniq.models.chatsearcher import (
     enqueued,
     image_loss,
 )
+from fashioniq.training.processes import stepwise, warm_cosine
 
 Negatives = Literal["queue", "batch", "full"]
 _PART = 16  # sequences that are padded together
@@ -142,12 +142,4 @@ class ChatSearcherTraining(pl.LightningModule):
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         optimizer = torch.optim.AdamW(weights, lr=self.learning_rate, weight_decay=0.0)
         steps = int(self.trainer.estimated_stepping_batches)
-        warmup = max(1, round(_WARMUP * steps))
-
-        def factor(step: int) -> float:
-            if step < warmup:
-                return (step + 1) / warmup
-            return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, steps - warmup))))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return stepwise(optimizer, warm_cosine(steps, max(1, round(_WARMUP * steps))))

@@ -28,6 +28,7 @@ from fashioniq.config import (
     Training,
     TrainRetriever,
 )
+from fashioniq.data.images import UnreadableImage
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import (
@@ -363,6 +364,11 @@ def _fit_or_explain(
     resumed = run / "last.ckpt" if resumption else None
     try:
         trainer.fit(module, *batches, ckpt_path=resumed, weights_only=True)
+    except UnreadableImage as error:  # in a worker process, the traceback precedes the reason
+        reason = str(error).strip().rpartition("UnreadableImage: ")[-1]
+        raise UserError(
+            f"a picture became unreadable during training, {reason}; restore it and continue with --resume"
+        ) from error
     except OSError as error:
         raise cannot_write(run, error) from error
     except NotFiniteError as error:

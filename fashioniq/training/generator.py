@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, denoising_loss, noise_schedule
-from fashioniq.training.processes import FusedTraining
+from fashioniq.training.processes import FusedTraining, stepwise
 
 DECAY = 0.999  # of the averaged weights; less in the first steps
 BETAS = 0.9, 0.99  # of AdamW
@@ -88,8 +88,7 @@ class GeneratorTraining(FusedTraining):
         def factor(step: int) -> float:
             return min((step + 1) / warmup, 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps))))
 
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return stepwise(optimizer, factor)
 
 
 def _prepared(batch: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,7 @@ from PIL import Image
 from fashioniq.categories import canonical
 from fashioniq.config import TrainGenerator
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.prompts import PromptWords, described_products
-from fashioniq.files import UserError
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser, noise_schedule
@@ -48,9 +45,13 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     names = [settings.category] if settings.category else categories_in(settings.data)
     catalogs = [Catalog(settings.data, name) for name in names or ["dresses"]]  # raises UserError without any
     words, products = described_products(catalogs, settings.min_count)
+
+    def opened(split: str) -> LabelledImages:
+        return LabelledImages.of(split, products[split], settings.image_size, settings.workers, "words")
+
     folder = folder_of(settings)
     begin_run(folder, settings)
-    train, val = (_open(split, products[split], settings) for split in ("train", "val"))
+    train, val = (opened(split) for split in ("train", "val"))
     pl.seed_everything(settings.seed, verbose=False)
     sizes = settings.model.sizes(vocabulary=len(words), image_size=settings.image_size)
     model = Denoiser(**sizes)
@@ -67,15 +68,10 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     }
     module = GeneratorTraining(model, learning_rate=settings.learning_rate)
     batches = loaders(train, val, settings.batch_size, settings.seed)
-    try:
-        fit(module, module.average, batches, run=folder, settings=settings, facts=facts, monitor="val_fit")
-    except UnreadableImage as error:
-        raise UserError(
-            f"a picture became unreadable during training, {error}; restore it and continue with --resume"
-        ) from error
+    fit(module, module.average, batches, run=folder, settings=settings, facts=facts, monitor="val_fit")
     module.average.save_config((folder / DENOISER).parent)
     noise_schedule().save_pretrained(folder / "scheduler")
-    samples = _generate(settings, folder, _open("test", products["test"], settings), words)
+    samples = _generate(settings, folder, opened("test"), words)
     about = read_run(folder, GeneratorRun)
     if judge:
         known = [_product(train, row, words) for row in _spread(len(train), FITTED_ON)]
@@ -107,14 +103,3 @@ def _product(images: LabelledImages, row: int, words: PromptWords) -> tuple[Imag
 def _spread(count: int, most: int) -> list[int]:
     """Rows at equal distances, the first and the last of `count` among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
-
-
-def _open(split: str, data: LabeledPhotos, settings: TrainGenerator) -> LabelledImages:
-    images = LabelledImages(data.photos, data.labels_NA, settings.image_size, settings.workers)
-    print(f"{split}: {len(images)} of {data.asked} have words and a readable picture", flush=True)
-    if not len(images):
-        path, reason = next(iter(images.failures.items()))
-        raise UserError(
-            f"no {split} picture can be read, such as {path}: {reason}; check the folder of the pictures"
-        )
-    return images

@@ -4,6 +4,8 @@ Rank r of R takes examples r, r + R, r + 2R, … of one common order. All ranks 
 remainder is left out of that epoch.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytorch_lightning as pl
@@ -44,6 +46,23 @@ def mean_over_processes(own: Tensor) -> Tensor:
         own = own.detach().clone()
         dist.all_reduce(own)
     return own / count
+
+
+def stepwise(optimizer: torch.optim.Optimizer, factor: Callable[[int], float]) -> dict[str, Any]:
+    """What `configure_optimizers` returns for a learning rate that `factor` changes in every step."""
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def warm_cosine(steps: int, warmup: int) -> Callable[[int], float]:
+    """Factor of the learning rate that rises for `warmup` steps, and falls to 0 as half a cosine."""
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / max(1, steps - warmup))))
+
+    return factor
 
 
 class FusedTraining(pl.LightningModule):

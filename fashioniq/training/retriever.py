@@ -3,7 +3,6 @@
 Losses are summed over turns; dialogs with fewer turns than others of the training weigh as much as those.
 """
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +23,14 @@ from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.fitting import epoch_seed
 from fashioniq.training.losses import TurnLoss
-from fashioniq.training.processes import FusedTraining, rank_and_count, shared_out, whole_batch
+from fashioniq.training.processes import (
+    FusedTraining,
+    rank_and_count,
+    shared_out,
+    stepwise,
+    warm_cosine,
+    whole_batch,
+)
 from fashioniq.users.noisy import NoisyUser, chances
 from fashioniq.users.recorded import RecordedReplies
 
@@ -405,19 +411,4 @@ class RetrieverTraining(FusedTraining):
         if self.schedule == "constant":
             return optimizer
         steps = int(self.trainer.estimated_stepping_batches)
-        rising = max(1, steps // 10)
-
-        def share(step: int) -> float:
-            return (
-                (step + 1) / rising
-                if step < rising
-                else 0.5 + 0.5 * math.cos(math.pi * (step - rising) / max(1, steps - rising))
-            )
-
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {
-                "scheduler": torch.optim.lr_scheduler.LambdaLR(optimizer, share),
-                "interval": "step",
-            },
-        }
+        return stepwise(optimizer, warm_cosine(steps, max(1, steps // 10)))

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
+from fashioniq.data.images import UnreadableImage
 from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.runs import DialogEncoderRun, PredictorRun, described, read_run
@@ -117,6 +118,15 @@ def test_a_checkpoint_that_cannot_be_loaded_is_named_and_an_error_of_a_training_
         fit(loaded=False)
     with pytest.raises(error, match="odd"):
         fit(loaded=True)
+
+
+def test_a_picture_that_becomes_unreadable_is_told_with_the_way_on(tmp_path):
+    def unreadable(*_, **__):
+        raise UnreadableImage("Traceback … UnreadableImage: a.jpg is gone")
+
+    trainer = SimpleNamespace(fit=unreadable)
+    with pytest.raises(UserError, match=r"during training, a\.jpg is gone; restore it"):
+        _fit_or_explain(trainer, None, (None, None), Peers(tmp_path, {}), resumption=None)
 
 
 def test_weights_are_validated_and_saved_halfway_and_trained_on_from_where_they_were():

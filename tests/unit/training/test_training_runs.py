@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import TensorDataset
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import (
@@ -21,7 +20,6 @@ from fashioniq.config import (
 )
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
-from fashioniq.data.images import UnreadableImage
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum
@@ -368,26 +366,6 @@ def test_pictures_that_cannot_be_read_are_told_up_to_three(shop, tmp_path, attri
     with pytest.raises(UserError, match="no val picture can be read, such as"):
         attributes(data=data, run=tmp_path / "other")
     assert capsys.readouterr().out.count("more") == 2  # three of val, and two more of train
-
-
-def test_a_picture_that_becomes_unreadable_is_told_with_the_way_on(attributes, monkeypatch):
-    def unreadable(*_, **__):
-        raise UnreadableImage("Traceback … UnreadableImage: a.jpg is gone")
-
-    attributes()
-    monkeypatch.setattr(attributes_run, "fit", unreadable)
-    settings = TrainAttributes(device="cpu")
-    module = attributes_run.AttributePredictor
-    with pytest.raises(UserError, match=r"during training, a\.jpg is gone; restore it"):
-        _fit_of_attributes(settings, module)
-
-
-def _fit_of_attributes(settings, module):
-    encoder = attributes_run.create_encoder("test_efficientnet")
-    model = module(encoder, 256, 2)
-    images = type("Images", (TensorDataset,), {"squares_N3SS": None})(torch.zeros(4, 1))
-    facts = {"attribute_types": [0, 0]}
-    attributes_run._fit(replace(settings, workers=0), None, model, (images, images), facts, head_only=False)
 
 
 # generators
