@@ -93,7 +93,7 @@ def training() -> Any:
     tensors = torch.randn(PRODUCTS, FEATURES), torch.randint(1, ATTRIBUTES, (PRODUCTS, 8))
     ids, loss = [str(number) for number in range(PRODUCTS)], turn_loss("triplet")
     try:
-        from fashioniq.training.retriever import DialogSimulation  # noqa: F401
+        from fashioniq.training.dialog_sources import DialogSimulation  # noqa: F401
     except ImportError:
         return _before_messages(vocabulary, ids, tensors, loss)
     return _with_messages(vocabulary, ids, tensors, loss)

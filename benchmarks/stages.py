@@ -35,8 +35,9 @@ from fashioniq.models.encoder import (
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.attributes import AttributeTraining
 from fashioniq.training.captioner import CaptionerTraining
+from fashioniq.training.dialog_sources import random_others
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.retriever import RetrieverTraining, random_others
+from fashioniq.training.retriever import RetrieverTraining
 from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import CaptionerUser, Simulator
 

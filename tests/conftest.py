@@ -30,7 +30,7 @@ from PIL import Image
 
 from fashioniq import compat
 from fashioniq.cli import COMMANDS, main
-from fashioniq.data import conversations
+from fashioniq.data import conversation_records, conversations
 from tests import leftovers
 from tests.databases import stop_server
 from tests.waiting import LIMIT, attempts, ended, joined, received
@@ -454,7 +454,7 @@ def make_talks(folder, sample):
     conversations.write_items(
         folder,
         [
-            conversations.ConversationItem(
+            conversation_records.ConversationItem(
                 name,
                 str(sample / f"images/dress/{name}.jpg"),
                 f"dress number {n}",
@@ -466,28 +466,30 @@ def make_talks(folder, sample):
             for n, name in enumerate(names)
         ],
     )
-    source = conversations.SampleOrigin("templates")
+    source = conversation_records.SampleOrigin("templates")
     for split, count in (("train", 24), ("test", 8)):
         names = ids[split]
         for subtask, kind in (("t", "text"), ("i", "mdc_i"), ("m", "merged")):
             samples = []
             for n in range(count):
-                shown, target = conversations.TurnPicture(names[n]), names[(n + 1) % len(names)]
+                shown, target = conversation_records.TurnPicture(names[n]), names[(n + 1) % len(names)]
                 asked, last = (
-                    conversations.Text(f"dress number {n}"),
-                    conversations.Text(f"the next of {n} please"),
+                    conversation_records.Text(f"dress number {n}"),
+                    conversation_records.Text(f"the next of {n} please"),
                 )
                 history = (
-                    conversations.ConversationTurn("user", (asked,)),
-                    conversations.ConversationTurn(
-                        "assistant", (conversations.Text("sure"), *([shown] if subtask == "m" else []))
+                    conversation_records.ConversationTurn("user", (asked,)),
+                    conversation_records.ConversationTurn(
+                        "assistant", (conversation_records.Text("sure"), *([shown] if subtask == "m" else []))
                     ),
                 )
-                turn = conversations.ConversationTurn("user", (shown, last) if subtask == "i" else (last,))
+                turn = conversation_records.ConversationTurn(
+                    "user", (shown, last) if subtask == "i" else (last,)
+                )
                 turns = (turn,) if subtask == "i" else (*history, turn)
                 name = f"{subtask}-{split}-{n}"
                 samples.append(
-                    conversations.ConversationSample(name, subtask, kind, turns, target, source, split)
+                    conversation_records.ConversationSample(name, subtask, kind, turns, target, source, split)
                 )
             conversations.write_samples(folder, subtask, split, samples)
             conversations.write_gallery(folder, subtask, split, names)

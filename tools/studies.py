@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 from scipy import stats
 
-from fashioniq.data.conversations import SUBTASKS
+from fashioniq.data.conversation_records import SUBTASKS
 from fashioniq.data.evaluations import Metrics, SessionMetrics, read_metrics
 from fashioniq.files import UserError, read_yaml, why
 from fashioniq.metrics.significance import holm

@@ -11,7 +11,8 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
 from fashioniq.options import flag, metadata_of
-from fashioniq.runs import KINDS, kind_of, read_run, verify_run
+from fashioniq.runs import KINDS, kind_of, read_run
+from fashioniq.runs.checks import verify_run
 
 
 def check_inputs(settings: Any) -> None:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample, Subtask, samples_file
+from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, Subtask
+from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.data.scores import matrix, read_scores

@@ -18,7 +18,8 @@ from fashioniq.files import UserError, checksum, locked, read_json, write_json, 
 from fashioniq.models.configs import DRAWN
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text
-from fashioniq.runs import CaptionerRun, RetrieverRun, check_fits, read_run
+from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
+from fashioniq.runs.checks import check_fits
 from fashioniq.systems import fashion_iq
 
 _ATTRIBUTES = {

@@ -30,7 +30,8 @@ from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.templates import write_page
-from fashioniq.runs import CaptionerRun, RetrieverRun, read_run, verify_run
+from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
+from fashioniq.runs.checks import verify_run
 from fashioniq.runs.evaluation_inputs import users_of_training
 from fashioniq.users.by_name import users_of_catalog
 

@@ -12,7 +12,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
 from fashioniq.exports.folder import check_folder
 from fashioniq.files import atomic_write, discard, write_json, write_text
-from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, verify_run, weights_file
+from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, weights_file
+from fashioniq.runs.checks import verify_run
 from fashioniq.runs.weights import load_wording
 
 CARD = Path(__file__).parent / "card.md"  # template

@@ -3,13 +3,11 @@
 Each source is the Contents of the store and an `Extract`.
 """
 
-import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -24,13 +22,21 @@ from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.attributes import TOP, label_vocabulary, top_labels
 from fashioniq.data.catalog import Catalog, text_of
 from fashioniq.data.ids import Spellings, repeated
-from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage, load_image, load_square
+from fashioniq.data.images import load_image, load_square
 from fashioniq.data.items import as_float32
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.metadata import Metadata, words_fingerprint
 from fashioniq.encoders.protocol import Encoder, encodes_pictures
 from fashioniq.encoders.timm import TimmEncoder
 from fashioniq.encoders.transformers import ImageText
+from fashioniq.features.picture_source import (
+    AttributesOf,
+    Encode,
+    FoundPictures,
+    PictureSource,
+    Products,
+    Read,
+)
 from fashioniq.features.store import Contents
 from fashioniq.features.writer import Advance, Extract, StorePart
 from fashioniq.files import UserError, checksum, read_json, why
@@ -39,43 +45,7 @@ from fashioniq.files import UserError, checksum, read_json, why
 LABELLED_OFTEN = 3
 NO_TEXT = "no title or attribute word that the encoder has vectors of"
 
-AttributesOf = Callable[[Sequence[str]], np.ndarray]  # ids -> N×TOP
 Source = tuple[Contents, Extract]
-Read = Callable[[Path], np.ndarray]
-Encode = Callable[
-    [Sequence[np.ndarray]], tuple[Tensor, ...]
-]  # vectors, attributes and perhaps token features
-
-
-class Products(Protocol):
-    """Input of an extraction, such as a Catalog: ids, picture files and reasons for missing ones."""
-
-    category: str
-    root: Path
-
-    @property
-    def images(self) -> dict[str, Path]: ...
-
-    @property
-    def picture_failures(self) -> dict[str, str]: ...
-
-    def all_ids(self) -> list[str]: ...
-
-
-@dataclass
-class FoundPictures:
-    """Pictures of some products, and their texts where they have some: Products."""
-
-    category: str
-    root: Path
-    images: dict[str, Path]
-    picture_failures: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    ids: Sequence[str] = ()
-
-    def all_ids(self) -> list[str]:
-        """Ids of all products."""
-        return list(self.ids or self.texts or self.images)
 
 
 def words_of_labels(products: Products) -> list[str]:
@@ -226,84 +196,6 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
     rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
     reasons = dict.fromkeys(zero, "its vector is zero")
     return facts, _given(rows, _labels(catalog, words), f"not in {product_ids}", reasons)
-
-
-@dataclass(frozen=True)
-class PictureSource:
-    """An `Extract` that reads pictures in advance, across parts, while the network computes.
-
-    Batches do not span parts.
-    """
-
-    catalog: Products
-    read: Read
-    workers: int
-    encode: Encode
-    batch_size: int
-    attributes_of: AttributesOf | None
-
-    def __call__(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
-        """Yield a Part for each list of ids.
-
-        Raises UserError if there are no pictures, or if one disappears, which must not be recorded as
-        missing.
-        """
-        if lists and not self.catalog.images:
-            raise UserError(
-                f"there is no picture of {self.catalog.category} in {self.catalog.root / 'images'}: "
-                "add pictures named <id>.jpg"
-            )
-        return self.parts(lists, advance)
-
-    def parts(self, lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
-        """Yield a Part for each list of ids, also if there are no pictures."""
-        paths = self.catalog.images
-        with PictureReader(self.read, self.workers, ahead=max(AHEAD, 2 * self.batch_size)) as reader:
-            squares = reader(paths[name] for ids in lists for name in ids if name in paths)
-            for ids in lists:
-                yield self._part(ids, squares, advance)
-
-    def _part(
-        self, ids: Sequence[str], squares: Iterator[np.ndarray | UnreadableImage], advance: Advance
-    ) -> StorePart:
-        encoded, failures, batch, made = [], {}, [], []
-        for name in ids:
-            square = self._next(name, squares)
-            if isinstance(square, str):
-                failures[name] = square
-                advance(1)
-                continue
-            encoded.append(name)
-            batch.append(square)
-            if len(batch) == self.batch_size:
-                made.append(self.encode(batch))
-                advance(len(batch))
-                batch = []
-        if batch or not made:
-            made.append(self.encode(batch))
-        advance(len(batch))
-        features_ND, attributes_NA, *patches = (
-            torch.cat(tensors).cpu().numpy() for tensors in zip(*made, strict=True)
-        )
-        return StorePart(
-            encoded,
-            features_ND,
-            self.attributes_of(encoded) if self.attributes_of else attributes_NA,
-            failures,
-            *patches,
-        )
-
-    def _next(self, name: str, squares: Iterator[np.ndarray | UnreadableImage]) -> np.ndarray | str:
-        path = self.catalog.images.get(name)
-        if path is None:
-            known = self.catalog.picture_failures.get(name)
-            return f"no picture ({known})" if known else "no picture"
-        square = next(squares)
-        if not isinstance(square, UnreadableImage):
-            return square
-        if not os.path.lexists(path):
-            raise UserError(f"{path} disappeared during the run: restore it, and run the same command again")
-        return str(square)
 
 
 def contents_of(identity: Identity, words: list[str], attributes: str) -> Contents:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fashioniq.features.pictures import FoundPictures, PictureSource
+from fashioniq.features.picture_source import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, StorePart
 from fashioniq.files import UserError, one_line, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack

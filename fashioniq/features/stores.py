@@ -16,7 +16,8 @@ from fashioniq.features.writer import fill_store, words_to_keep
 from fashioniq.files import UserError, one_line
 
 if TYPE_CHECKING:
-    from fashioniq.features.pictures import Products, Source
+    from fashioniq.features.picture_source import Products
+    from fashioniq.features.pictures import Source
 
 
 def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:

@@ -14,8 +14,8 @@ from fashioniq.data.attributes import find_attributes
 from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated, PictureRequest
-from fashioniq.sample import garment_of, label_words
 from fashioniq.sample.drawing import draw_garment
+from fashioniq.sample.labels import garment_of, label_words
 
 
 class Drawn:

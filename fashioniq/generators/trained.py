@@ -14,7 +14,8 @@ from fashioniq.files import UserError, checksum, why
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.models.configs import DenoiserConfig
 from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
-from fashioniq.runs import GeneratorRun, read_run, verify_run, weights_file
+from fashioniq.runs import GeneratorRun, read_run, weights_file
+from fashioniq.runs.checks import verify_run
 from fashioniq.runs.weights import load_weights
 
 BATCH = 32  # pictures that are generated together

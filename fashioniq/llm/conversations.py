@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from fashioniq.data.conversations import PLACEHOLDER
+from fashioniq.data.conversation_records import PLACEHOLDER
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 

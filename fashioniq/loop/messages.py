@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.data.conversations import Content
+from fashioniq.data.conversation_records import Content
 from fashioniq.data.dialogues import join_round
 from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs

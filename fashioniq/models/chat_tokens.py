@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import END, PAD, START, Vocabulary
 
 VISION = -1  # id of the positions of <CLS> and q1 … qN, whose vectors come from the picture

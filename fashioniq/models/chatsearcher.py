@@ -12,108 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fashioniq.models.causal_language_model import CausalLanguageModel, PretrainedDecoder
 from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.configs import ChatSearcherConfig
-from fashioniq.models.layers import Attention, FeedForward, TransformerLayers, small_embedding
+from fashioniq.models.layers import Attention, FeedForward
 
 PERCEIVER = 768  # largest width of the perceiver, that of BLIP-2's
 TEMPERATURE, LOWEST, HIGHEST = 0.07, 0.01, 1.0  # of the image loss at the start, and its bounds
-LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "target_modules": "all-linear"}
-
-
-class CausalLanguageModel(nn.Module):
-    """Base class of causal language models on vectors: `ids` tokens of `width` numbers."""
-
-    ids: int
-    width: int
-
-    def embed(self, ids_BL: Tensor) -> Tensor:
-        """Vectors of tokens, B×L×D."""
-        raise NotImplementedError
-
-    def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
-        """Hidden states of positions that follow those in `cache`, B×L×D, and the extended cache.
-
-        `there_BL` are the positions that are no padding, those in the cache included. In training there is no
-        cache.
-        """
-        raise NotImplementedError
-
-    def logits(self, hidden_PD: Tensor) -> Tensor:
-        """Scores of the next token, P×V."""
-        raise NotImplementedError
-
-    def spread(self) -> float:
-        """Standard deviation of the numbers in the vectors of tokens."""
-        raise NotImplementedError
-
-
-class SmallDecoder(CausalLanguageModel):
-    """Pre-norm decoder, trained from scratch. The vectors of the words are also those of the output."""
-
-    def __init__(self, config: ChatSearcherConfig, ids: int) -> None:
-        super().__init__()
-        self.ids, self.width = ids, config.width
-        self.word = small_embedding(ids, config.width)
-        self.place = small_embedding(config.max_tokens, config.width)
-        self.drop = nn.Dropout(config.dropout)
-        self.encoder = TransformerLayers(
-            config.width, config.heads, config.hidden, config.layers, config.dropout
-        )
-
-    def embed(self, ids_BL: Tensor) -> Tensor:
-        return self.word(ids_BL)
-
-    def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
-        length, total = x_BLD.shape[1], there_BL.shape[1]
-        x_BLD = self.drop(x_BLD + self.place.weight[total - length : total])
-        # With a cache, the rows are the last `length` of `total` tokens: the diagonal is shifted by the cached ones,
-        # or the first new token would see nothing but the first token of all.
-        earlier_LL = torch.ones(length, total, dtype=torch.bool, device=x_BLD.device).tril(total - length)
-        return self.encoder.extend(x_BLD, earlier_LL & there_BL.unsqueeze(1), cache)
-
-    def logits(self, hidden_PD: Tensor) -> Tensor:
-        return hidden_PD @ self.word.weight.T
-
-    def spread(self) -> float:
-        return self.width**-0.5
-
-
-class PretrainedDecoder(CausalLanguageModel):
-    """Causal language model of `transformers`, such as LLaMA or Qwen."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-        self.ids = model.get_output_embeddings().weight.shape[0]
-        self.width = model.get_input_embeddings().weight.shape[1]
-
-    def embed(self, ids_BL: Tensor) -> Tensor:
-        return self.model.get_input_embeddings()(ids_BL)
-
-    def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
-        made = self.model.base_model(
-            inputs_embeds=x_BLD,
-            attention_mask=there_BL.long(),
-            past_key_values=cache,
-            use_cache=not torch.is_grad_enabled(),
-        )
-        return made.last_hidden_state, made.past_key_values
-
-    def logits(self, hidden_PD: Tensor) -> Tensor:
-        return self.model.get_output_embeddings()(hidden_PD)
-
-    def spread(self) -> float:
-        return float(self.model.get_input_embeddings().weight.detach().float().std())
-
-    def add_lora(self) -> None:
-        """Train low-rank additions to all linear layers instead of the weights. Raises ImportError without peft."""
-        from peft import LoraConfig, inject_adapter_in_model
-
-        self.model = inject_adapter_in_model(LoraConfig(**LORA), self.model)
-        for name, weight in self.model.named_parameters():
-            if weight.requires_grad and "lora_" in name:
-                weight.data = weight.data.float()
 
 
 class Perceiver(nn.Module):
@@ -295,18 +200,6 @@ def _miss_no_frozen(model: nn.Module, incompatible: Any) -> None:
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     again = tuple({name for name, _ in every} - _own(model))
     incompatible.missing_keys[:] = [name for name in incompatible.missing_keys if not name.endswith(again)]
-
-
-def load_language_model(name: str, dtype: torch.dtype) -> tuple[PretrainedDecoder, Any]:
-    """A causal language model and its tokenizer, from a folder or the hub; only safetensors are read.
-
-    Raises the exceptions of `transformers`, and ImportError without it.
-    """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(name)
-    model = AutoModelForCausalLM.from_pretrained(name, use_safetensors=True, dtype=dtype)
-    return PretrainedDecoder(model), tokenizer
 
 
 def image_loss(

@@ -7,24 +7,14 @@ folder.
 """
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fashioniq.categories import canonical, file_name, from_file_name
-from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, SPLITS, title_of
-from fashioniq.data.differences import is_no_difference
-from fashioniq.data.images import PictureReader, UnreadableImage
-from fashioniq.data.offers import fault_of_offer, offers_file
-from fashioniq.data.words import composed, tokenize
+from fashioniq.categories import canonical, from_file_name
 from fashioniq.files import UserError
-from fashioniq.prepare.downloading import read_addresses
-from fashioniq.prepare.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
-from fashioniq.prepare.similar import Look, copies, look_of
-
-# wraps an iterable of the given length to show progress
-Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]
+from fashioniq.prepare.checking_categories import CategoryCheck, Watch, find_strays
+from fashioniq.prepare.findings import Findings
 
 RELEASED = {  # counts in the released files, for train, val and test, or in total
     "dresses": {"products": [11452, 3817, 3818], "pairs": [5985, 2017, 2024], "addresses": [19087]},
@@ -32,7 +22,6 @@ RELEASED = {  # counts in the released files, for train, val and test, or in tot
     "tops": {"products": [16121, 5373, 5374], "pairs": [6027, 1961, 2056], "addresses": [26869]},
 }
 FOLDER = "the folder"  # used in place of a category for findings about the whole folder
-MANY = 5  # variants of a product share a picture: at most 3 among 8,696 shirts of one shop
 
 
 def check_folder(
@@ -59,7 +48,7 @@ def check_folder(
     )
     pictures = images or root / "images"
     names = about.listing(pictures)
-    categories = {name: _Category(root, name) for name in known}
+    categories = {name: CategoryCheck(root, name) for name in known}
     for name in chosen:
         check = categories[name]
         check.files({} if made_here or made_here is None else RELEASED.get(name, {}))
@@ -100,7 +89,7 @@ def _missing(coverage: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _across(
-    categories: Mapping[str, "_Category"], chosen: list[str], pictures: list[str], about: Findings
+    categories: Mapping[str, "CategoryCheck"], chosen: list[str], pictures: list[str], about: Findings
 ) -> None:
     """Report ids that several categories share, and picture files that belong to no category."""
     names = list(categories)
@@ -114,245 +103,4 @@ def _across(
     if all(check.whole for check in categories.values()):
         folders = {folder for check in categories.values() for folder in (check.name, check.category)}
         ids = set().union(*(check.all_ids for check in categories.values()))
-        _strays([name for name in pictures if name not in folders], ids, about)
-
-
-class _Category:
-    """Check of one category. The constructor reads its splits; findings are collected in `report`."""
-
-    def __init__(self, root: Path, category: str) -> None:
-        self.root, self.category, self.name = root, category, file_name(category)
-        self.report = Findings()
-        paths = self._find(("image_splits",), f"split.{self.name}.{{}}.json", needed=True)
-        self.ids = {split: self._ids(path) for split, path in paths.items()}
-        # ids are reported as unknown only if all splits were read
-        self.whole = all(self.ids.get(split) for split in SPLITS)
-        self.all_ids = {name for ids in self.ids.values() for name in ids}
-
-    def files(self, released: dict[str, list[int]]) -> None:
-        """Check the files of the category, and compare their counts with the release."""
-        counts = self.report.counts
-        counts["products"] = [len(self.ids[split]) if split in self.ids else None for split in SPLITS]
-        if not self.ids.get("train"):
-            self.report.unusable = f"the train split of {self.category} has no readable product"
-            return
-        self._splits()
-        paths = self._find(("captions",), f"cap.{self.name}.{{}}.json", needed=True)
-        counts["pairs"] = [self._pairs(split, paths[split]) if split in paths else None for split in SPLITS]
-        paths = self._find(LABEL_FOLDERS, f"asin2attr.{self.name}.{{}}.json")
-        labels = {split: self._rows(path, fault_of_labels) for split, path in paths.items()}
-        counts["labels"] = [_count(labels.get(split)) for split in SPLITS]
-        paths = self._find(("titles",), f"{self.name}.{{}}.json")
-        counts["titles"] = [self._titles(paths[split]) if split in paths else None for split in SPLITS]
-        counts["addresses"] = [self._addresses()]
-        if os.path.lexists(path := offers_file(self.root, self.category)):
-            counts["offers"] = [self._offers(path)]
-        self.report.released = dict(released)
-        for what, expected in released.items():
-            for split, count, wanted in zip(SPLITS, counts[what], expected, strict=False):
-                if count not in (None, wanted):
-                    where = f" of {split}" if len(expected) > 1 else ""
-                    self.report.found(
-                        "counts that differ from the release", f"{count} {what}{where}, released {wanted}"
-                    )
-
-    def pictures(
-        self, folder: Path, names: list[str], missing: dict[str, Any], workers: int, watch: Watch
-    ) -> None:
-        """Check the pictures of the products, in `folder` with the files `names` or in its subfolder."""
-        found = self._find_pictures(folder, names)
-        self.report.counts["pictures"] = [
-            sum(name in found for name in set(self.ids.get(split, ()))) for split in SPLITS
-        ]
-        if not found:
-            source = (
-                "; `fashioniq download-images` downloads them" if self.report.counts["addresses"][0] else ""
-            )
-            self.report.found(
-                "categories without any picture", f"expected {folder.name}/{self.name}/<id>.jpg{source}"
-            )
-            return
-        lacking = sorted(self.all_ids - found.keys())
-        self.report.note(
-            "products whose picture could not be downloaded, according to coverage.json",
-            (name for name in lacking if name in missing),
-        )
-        for name in lacking:
-            if name not in missing:
-                self.report.found("products without a picture", name)
-        looks: dict[str, Look] = {}
-        with PictureReader(look_of, workers) as read:
-            for (name, path), look in zip(
-                found.items(), watch(read(list(found.values())), len(found), self.category), strict=True
-            ):
-                if isinstance(look, UnreadableImage):
-                    self.report.found("pictures that cannot be read", f"{path.name}: {look}")
-                else:
-                    looks[name] = look
-        ids = list(looks)
-        for group in copies(list(looks.values())):
-            many = f"{MANY} products or more, likely a logo or placeholder"
-            shared_by = many if len(group) >= MANY else f"2 to {MANY - 1} products"
-            members = " ".join(ids[position] for position in group)
-            self.report.found(f"pictures shared by {shared_by}", f"{len(group)} products: {members}")
-
-    def _find(self, folders: Sequence[str], pattern: str, needed: bool = False) -> dict[str, Path]:
-        """File of each split, from the first folder that contains it.
-
-        A missing file is reported if it is needed, or if other splits have one.
-        """
-        found: dict[str, Path] = {}
-        for folder in folders:
-            names = self.report.listing(self.root / folder)
-            for split in SPLITS:
-                if (file := pattern.format(split)) in names:
-                    found.setdefault(split, self.root / folder / file)
-        for split in SPLITS:
-            if split not in found and (found or needed):
-                self.report.found("missing files", f"{folders[0]}/{pattern.format(split)}")
-        return found
-
-    def _ids(self, path: Path) -> list[str]:
-        rows = self.report.read(path, list)
-        if rows == []:
-            self.report.found("splits without a product", path.name)
-        for number, name in enumerate(rows or ()):
-            if not isinstance(name, str) or not name:
-                self.report.found("ids that are not text", f"{path.name} entry {number}: {name!r}"[:200])
-            elif not name.isprintable():
-                self.report.found(
-                    "ids with characters that nobody sees", f"{path.name} entry {number}: {name}"
-                )
-        return [name for name in rows or () if isinstance(name, str) and name]
-
-    def _splits(self) -> None:
-        for split, ids in self.ids.items():
-            for name, times in Counter(map(composed, ids)).items():
-                if times > 1:
-                    self.report.found("ids several times in a split", f"{name} {times} times in {split}")
-        for name, times in Counter(name for ids in self.ids.values() for name in set(ids)).items():
-            if times > 1:
-                self.report.found(
-                    "ids in several splits",
-                    f"{name} in {' and '.join(split for split, ids in self.ids.items() if name in ids)}",
-                )
-
-    def _pairs(self, split: str, path: Path) -> int | None:
-        rows = self.report.read(path, list)
-        ids, without_target = set(self.ids.get(split, ())), []
-        for number, row in enumerate(rows or ()):
-            where = f"{path.name} entry {number}"
-            if fault := fault_of_pair(row):
-                self.report.found("pairs that cannot be used", f"{where}: {fault}")
-                continue
-            if "target" not in row:
-                without_target.append(where)
-            for name in sorted({row["candidate"], row.get("target", row["candidate"])} - ids) if ids else ():
-                self.report.found("pairs with ids outside of their split", f"{where}: {name}")
-            if len(row["captions"]) != 2 and "people" not in row:  # `caption-pairs` asks for one caption
-                self.report.found("pairs with other than two captions", f"{where} has {len(row['captions'])}")
-            if row["captions"] and all(
-                is_no_difference(" ".join(tokenize(text))) for text in row["captions"]
-            ):
-                self.report.found(
-                    "pairs without a difference to describe", f"{where}: {row['captions'][0]!r}"
-                )
-            for text in row["captions"]:
-                if not tokenize(text):
-                    self.report.found("captions without a word", f"{where}: {text!r}"[:200])
-        if split == "test":
-            self.report.note("test pairs without a target, as released", without_target)
-        else:
-            for where in without_target:
-                self.report.found("train or val pairs without a target", where)
-        return None if rows is None else len(rows)
-
-    def _titles(self, path: Path) -> int | None:
-        """Number of titles that Catalog.titles reads; the others are a note."""
-        rows = self._rows(path, fault_of_title)
-        used = {name for name, row in (rows or {}).items() if isinstance(row, dict) and title_of(row)}
-        self.report.note(
-            f"titles that are not used: empty, or longer than {LONGEST_TITLE:,} characters",
-            (f"{path.name}: {name}" for name in rows or () if name not in used),
-        )
-        return None if rows is None else len(used)
-
-    def _offers(self, path: Path) -> int | None:
-        rows = self.report.read(path, dict)
-        self._unknown(f"offers/{path.name}", rows or ())
-        for name, row in (rows or {}).items():
-            if fault := fault_of_offer(row):
-                self.report.found("offers that cannot be read", f"{path.name}: {name}: {fault}")
-        return _count(rows)
-
-    def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> dict[str, Any] | None:
-        rows = self.report.read(path, dict)
-        self._unknown(path.name, rows or ())
-        for name, row in (rows or {}).items():
-            if fault := fault_of(row):
-                self.report.found(fault, f"{path.name}: {name}")
-        return rows
-
-    def _unknown(self, file: str, names: Iterable[str]) -> None:
-        for name in names:
-            if self.whole and name not in self.all_ids:
-                self.report.found("rows of ids in no split", f"{file}: {name}")
-
-    def _addresses(self) -> int | None:
-        file = f"asin2url.{self.name}.txt"
-        path = next(
-            (
-                self.root / folder / file
-                for folder in ("image_url", ".")
-                if os.path.lexists(self.root / folder / file)
-            ),
-            None,
-        )
-        if path is None:
-            return None
-        try:
-            if not path.is_file():
-                raise UserError(f"{path} is not a file")
-            addresses = read_addresses(path)
-        except UserError as error:
-            self.report.found("files that cannot be read", str(error).replace(str(path), file))
-            return None
-        self._unknown(file, addresses)
-        for name, urls in addresses.items():
-            if not all(url.lower().startswith(("http://", "https://")) for url in urls):
-                self.report.found("products without an http or https address", f"{file}: {name}")
-        return len(addresses)
-
-    def _find_pictures(self, folder: Path, names: list[str]) -> dict[str, Path]:
-        """Picture of each product, as in Catalog; other files in the folder of the category are reported."""
-        found = _named(folder, names, self.all_ids)
-        for own in dict.fromkeys((self.category, self.name)):
-            if own in names:
-                files = self.report.listing(folder / own)
-                if self.whole:
-                    _strays(files, self.all_ids, self.report)
-                found |= _named(folder / own, files, self.all_ids)
-        return found
-
-
-def _count(rows: dict[str, Any] | None) -> int | None:
-    return None if rows is None else len(rows)
-
-
-def _named(folder: Path, names: list[str], ids: set[str]) -> dict[str, Path]:
-    """Pictures named by an id; if an id has several, the first in the order of IMAGE_SUFFIXES."""
-    present = set(names)
-    return {
-        name: folder / (name + suffix)
-        for name in sorted(ids)
-        for suffix in reversed(IMAGE_SUFFIXES)
-        if name + suffix in present
-    }
-
-
-def _strays(names: list[str], ids: set[str], findings: Findings) -> None:
-    """Report files that are not the picture of a product."""
-    for name in names:
-        stem, suffix = os.path.splitext(name)
-        if stem not in ids or suffix not in IMAGE_SUFFIXES:
-            findings.found("files among the pictures that belong to no product", name)
+        find_strays([name for name in pictures if name not in folders], ids, about)

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     CONVERSATION_SPLITS,
     SUBTASKS,
     ConversationItem,
     ConversationSample,
     ConversationSplit,
     Subtask,
+)
+from fashioniq.data.conversations import (
     fault_of_gallery,
     fault_of_sample,
     gallery_file,

@@ -10,18 +10,15 @@ import msgspec
 
 from fashioniq.data.attributes import find_attributes, own_words
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     CONVERSATION_SPLITS,
     SUBTASKS,
     ConversationItem,
     ConversationSample,
     ConversationSplit,
     Subtask,
-    read_lines,
-    write_gallery,
-    write_items,
-    write_samples,
 )
+from fashioniq.data.conversations import read_lines, write_gallery, write_items, write_samples
 from fashioniq.data.languages import language
 from fashioniq.data.writers import DescribedProduct
 from fashioniq.files import UserError, checksum, write_jsonl

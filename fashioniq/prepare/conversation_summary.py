@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fashioniq.data.conversations import ConversationItem
+from fashioniq.data.conversation_records import ConversationItem
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.options import flag
 from fashioniq.prepare.conversation_files import Samples
-from fashioniq.prepare.conversing import Report
+from fashioniq.prepare.conversation_report import Report
 from fashioniq.provenance import Provenance, provenance
 
 NAME, PLAN = "conversations.json", "plan.json"

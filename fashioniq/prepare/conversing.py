@@ -15,15 +15,14 @@ seed and on the number of the attempt alone, so an interrupted run continues wit
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-import numpy as np
 
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     ConversationSample,
     ConversationSplit,
     ConversationTurn,
@@ -36,106 +35,19 @@ from fashioniq.data.conversations import (
 from fashioniq.data.words import tokenize
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, Writer
 from fashioniq.files import UserError, read_json, typed, write_json
+from fashioniq.prepare.conversation_pool import Pool
+from fashioniq.prepare.conversation_report import Attempt, ConversationBatch, Report
 
 Line = Literal["merged", "mdc_t"]
 LINES: tuple[Line, ...] = ("merged", "mdc_t")
 SHARED_WORDS = 5  # words in a row that a dialog may not share with the caption of its target
 WORDS = {"text": (40, 110), "mdc_i": (5, 25), "mdc_t": (12, 60)}  # bounds of the words that are written
-NEIGHBORS = 10  # nearest pictures from which a reference image's partner is drawn
-LEAST_SIMILAR = 0.95  # quantile of the cosine of random pairs that a partner must reach
-MOST_SIMILAR = 0.999  # quantile of the cosine of nearest neighbors above which a partner counts as a copy
 GATE = 0.25  # share of the products that may be nearer to a text dialog than its target
 SAME_ANSWER = 0.01  # share of the catalog: a reference text may not find its target among these
 _NAMES = re.compile(
     r"\b(?:image|picture|photo|product) [ab]\b|\.(?:jpe?g|png|webp)\b|\[image\]", re.IGNORECASE
 )
 _ATTEMPTS = 20  # per conversation
-_RANDOM = 2000  # products for the quantiles of random pairs and of random nearest neighbors
-Embed = Callable[[str], np.ndarray]  # text → vector in the space of the pictures, D, of unit length
-
-
-class Pool:
-    """Products of a category and split that are searched, with their image vectors N×D of unit length.
-
-    `embed` maps a text to the space of the vectors; without it, texts are compared with the captions of the products
-    by the TF-IDF weights of their words.
-    """
-
-    def __init__(
-        self, products: Sequence[DescribedProduct], vectors_ND: np.ndarray, embed: Embed | None = None
-    ) -> None:
-        self.products = list(products)
-        self._place_of = {product.id: place for place, product in enumerate(self.products)}
-        self._vectors_ND = vectors_ND
-        self._cosines = (
-            (lambda text: vectors_ND @ embed(text))
-            if embed
-            else _by_words([product.caption for product in self.products])
-        )
-        self._least, self._most = self._thresholds()
-
-    def neighbors(self, name: str, dropped: Counter[str]) -> list[tuple[DescribedProduct, float, int]]:
-        """Nearest pictures that are neither copies nor too different, with cosine and rank from 1."""
-        place = self._place_of[name]
-        cos_N = self._vectors_ND @ self._vectors_ND[place]
-        cos_N[place] = -np.inf
-        found = []
-        for rank, other in enumerate(_largest(cos_N, NEIGHBORS), 1):
-            if cos_N[other] < self._least:
-                dropped["neighbors: too different"] += 1
-            elif cos_N[other] > self._most:
-                dropped["neighbors: copies"] += 1
-            else:
-                found.append((self.products[other], round(float(cos_N[other]), 4), rank))
-        return found
-
-    def nearest(self, text: str, name: str) -> tuple[DescribedProduct, float, float]:
-        """The product nearest to a text besides `name`, its cosine, and the share of products above `name`."""
-        cos_N = self._cosines(text)
-        place = self._place_of[name]
-        above = float((cos_N > cos_N[place]).mean())
-        cos_N[place] = -np.inf
-        best = int(cos_N.argmax())
-        return self.products[best], round(float(cos_N[best]), 4), above
-
-    def _thresholds(self) -> tuple[float, float]:
-        """Cosines at the quantiles: of random pairs, and of random products and their nearest neighbors."""
-        chance = np.random.default_rng(0)
-        rows, others = chance.integers(0, len(self.products), (2, _RANDOM))
-        pairs = (self._vectors_ND[rows] * self._vectors_ND[others]).sum(1)[rows != others]
-        nearest = []
-        for place in np.unique(rows):  # one by one, to bound the memory for catalogs of any size
-            cos_N = self._vectors_ND @ self._vectors_ND[place]
-            cos_N[place] = -np.inf
-            nearest.append(cos_N.max())
-        return (
-            float(np.quantile(pairs, LEAST_SIMILAR)),
-            float(np.quantile(nearest, MOST_SIMILAR)),
-        )
-
-
-def _by_words(captions: Sequence[str]) -> Callable[[str], np.ndarray]:
-    """Similarity of a text to each caption."""
-    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
-
-    vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False)
-    weights_NV = vectorizer.fit_transform(captions)
-    return lambda text: (weights_NV @ vectorizer.transform([text]).T).toarray().reshape(-1)
-
-
-class Attempt(msgspec.Struct):
-    """Samples of one conversation."""
-
-    number: int
-    samples: list[ConversationSample]
-
-
-class ConversationBatch(msgspec.Struct):
-    """Conversations of a batch of attempts, and how many were dropped by each filter."""
-
-    made: list[Attempt]
-    dropped: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
-    tokens: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 @dataclass(frozen=True)
@@ -351,50 +263,6 @@ def _joined(sample: ConversationSample, *parts: ConversationSample) -> Conversat
     return msgspec.structs.replace(sample, source=source)
 
 
-class Report:
-    """Counts of all splits and lines, and the filters that need more than one batch.
-
-    `failed` are the ids of samples that failed the review of people.
-    """
-
-    def __init__(self, failed: frozenset[str] = frozenset()) -> None:
-        self.counts: dict[str, Counter[str]] = {}
-        self.tokens: Counter[str] = Counter()
-        self._failed, self._seen = failed, set[bytes]()
-
-    def add(self, split: str, line: str, attempts: int, part: ConversationBatch) -> None:
-        """Count a batch."""
-        counts = self._of(split, line)
-        counts["attempts"] += attempts
-        counts.update(part.dropped)
-        self.tokens.update(part.tokens)
-
-    def accept(self, split: str, line: str, attempt: Attempt) -> bool:
-        """Whether a conversation is new and did not fail the review; it is counted."""
-        reason = "conversations made"
-        texts = {sample.digest for sample in attempt.samples}
-        if not self._failed.isdisjoint(sample.id for sample in attempt.samples):
-            reason = "failed the review"
-        elif not self._seen.isdisjoint(texts):
-            reason = "duplicates of an earlier text, of both splits"
-        self._seen |= texts
-        self._of(split, line)[reason] += 1
-        return reason == "conversations made"
-
-    def reasons(self, split: str, line: str) -> str:
-        """The most frequent reasons for which conversations were dropped."""
-        dropped = Counter(
-            {name: count for name, count in self._of(split, line).items() if name not in _NOT_DROPPED}
-        )
-        return ", ".join(f"{name}: {count:,}" for name, count in dropped.most_common(3))
-
-    def _of(self, split: str, line: str) -> Counter[str]:
-        return self.counts.setdefault(f"{split} {line}", Counter())
-
-
-_NOT_DROPPED = {"attempts", "conversations made"}
-
-
 def _shares(words: Sequence[str], caption: Sequence[str]) -> bool:
     """Whether two texts share SHARED_WORDS words in a row."""
     own, theirs = (
@@ -402,12 +270,3 @@ def _shares(words: Sequence[str], caption: Sequence[str]) -> bool:
         for text in (words, caption)
     )
     return not own.isdisjoint(theirs)
-
-
-def _largest(cos_N: np.ndarray, count: int) -> list[int]:
-    """Positions of the largest numbers, largest first; ties by position."""
-    count = min(count, len(cos_N) - 1)
-    if count < 1:
-        return []
-    nearest = np.argpartition(-cos_N, count - 1)[:count]
-    return sorted(nearest.tolist(), key=lambda place: (-cos_N[place], place))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     SUBTASKS,
     ConversationItem,
     ConversationSample,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.conversations import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
+from fashioniq.data.conversation_records import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
 from fashioniq.report.dialogs import MAX_DIALOGS, ArticleGroup
 from fashioniq.report.filters import article_filters
 from fashioniq.report.products import ProductTable

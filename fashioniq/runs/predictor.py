@@ -14,7 +14,8 @@ from fashioniq.config import ExtractFeatures
 from fashioniq.data.images import load_square, to_square
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.timm import Encoding
-from fashioniq.features.pictures import PictureSource, Products, contents_of
+from fashioniq.features.picture_source import PictureSource, Products
+from fashioniq.features.pictures import contents_of
 from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device

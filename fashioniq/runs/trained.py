@@ -16,8 +16,9 @@ from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.models.attributes import AttributePredictor
+from fashioniq.models.causal_language_model import CausalLanguageModel, SmallDecoder, load_language_model
 from fashioniq.models.chat_tokens import ChatTokens, Pieces, Words
-from fashioniq.models.chatsearcher import CausalLanguageModel, ChatSearcher, SmallDecoder, load_language_model
+from fashioniq.models.chatsearcher import ChatSearcher
 from fashioniq.models.configs import (
     DRAWN,
     ChatSearcherConfig,
@@ -33,10 +34,9 @@ from fashioniq.runs import (
     DialogEncoderRun,
     PredictorRun,
     RetrieverRun,
-    check_features,
-    check_fits,
     read_run,
 )
+from fashioniq.runs.checks import check_features, check_fits
 from fashioniq.runs.weights import load_weights
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.pragmatic import Listener

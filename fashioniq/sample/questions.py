@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from fashioniq.categories import singular
 from fashioniq.data.dialogues import join_round
-from fashioniq.sample.garments import DETAILS, Garment
-from fashioniq.sample.grammar import (
+from fashioniq.sample.clauses import (
     CLOSURE_CLAUSES,
     COLOUR_WORDS,
     FIT_CLAUSES,
@@ -19,6 +18,7 @@ from fashioniq.sample.grammar import (
     article,
     filled,
 )
+from fashioniq.sample.garments import DETAILS, Garment
 
 ROUNDS = 10
 _TWO_ATTRIBUTES = 0.6  # share of captions with two attributes; the others have one

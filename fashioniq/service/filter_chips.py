@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fashioniq.service.schemas import Changed, FacetCounts, FamilyCounts, Held, LabelCount
+from fashioniq.service.reply_schemas import Changed, FacetCounts, FamilyCounts, Held, LabelCount
 from fashioniq.service.served_model import Served
 
 SUGGESTED = 8  # words

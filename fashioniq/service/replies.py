@@ -10,15 +10,13 @@ from fashioniq.data.clauses import clauses_of
 from fashioniq.data.statements import stated_attributes
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.dialog import Dialog
-from fashioniq.service.schemas import (
+from fashioniq.service.reply_schemas import (
     FacetCounts,
     FamilyCounts,
-    FiltersBody,
     HeardReply,
     LabelCount,
     Notice,
     PictureReply,
-    PriceBody,
     PriceCount,
     ResultReply,
     ScorePartsReply,
@@ -26,6 +24,7 @@ from fashioniq.service.schemas import (
     Why,
     WishScore,
 )
+from fashioniq.service.schemas import FiltersBody, PriceBody
 from fashioniq.service.served_model import Served
 
 WIDTH = 320  # pixels of a picture on the page

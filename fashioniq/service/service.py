@@ -41,17 +41,8 @@ from fashioniq.service.replies import (
     result,
     undrawn,
 )
-from fashioniq.service.schemas import (
-    MAX_TURNS,
-    FiltersBody,
-    HeardReply,
-    RankingReply,
-    SearchBody,
-    SessionBody,
-    SessionReply,
-    TurnBody,
-    UploadReply,
-)
+from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
+from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SearchBody, SessionBody, TurnBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import (

@@ -6,7 +6,8 @@ from typing import Any
 
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.dialog import ChosenLabel, DialogStep, wishes_after
-from fashioniq.service.schemas import LabelWishBody, TurnReply
+from fashioniq.service.reply_schemas import TurnReply
+from fashioniq.service.schemas import LabelWishBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.store import TurnRow
 from fashioniq.service.understanding import Understood

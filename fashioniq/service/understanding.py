@@ -12,7 +12,8 @@ from fashioniq.language.wishes import ParsedRequest, Wishes
 from fashioniq.loop.dialog import ChosenLabel, DialogStep
 from fashioniq.loop.wording import key_of
 from fashioniq.service.problems import wrong
-from fashioniq.service.schemas import Changed, FiltersBody, HeardReply, Held, LabelWishBody, WishHeard
+from fashioniq.service.reply_schemas import Changed, HeardReply, Held, WishHeard
+from fashioniq.service.schemas import FiltersBody, LabelWishBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import KINDS, filters_after, text_of
 from fashioniq.service.store import scrub

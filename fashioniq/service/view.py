@@ -19,7 +19,8 @@ from fashioniq.service import filter_chips
 from fashioniq.service.forms import Sent
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import result
-from fashioniq.service.schemas import MAX_TEXT, MAX_TURNS, MAX_VALUES, PriceFilter, ResultReply, TurnReply
+from fashioniq.service.reply_schemas import ResultReply, TurnReply
+from fashioniq.service.schemas import MAX_TEXT, MAX_TURNS, MAX_VALUES, PriceFilter
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow

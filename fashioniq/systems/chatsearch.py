@@ -17,15 +17,14 @@ from torch import Tensor
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     SUBTASKS,
     Content,
     ConversationContent,
-    Conversations,
     ConversationSample,
     ConversationTurn,
-    OpenConversation,
 )
+from fashioniq.data.conversations import Conversations, OpenConversation
 from fashioniq.data.items import Items
 from fashioniq.encoders import load
 from fashioniq.encoders.protocol import unit

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import ALL
-from fashioniq.data.conversations import Conversations, ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversations import Conversations
 from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError

@@ -21,8 +21,9 @@ from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_s
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
-from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+from fashioniq.training.fitting import accelerator_of, fit, loaders
 from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.run_files import begin_run
 
 
 class TrainedStage(NamedTuple):

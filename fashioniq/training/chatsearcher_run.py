@@ -8,7 +8,8 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
-from fashioniq.data.conversations import SUBTASKS, Conversations, ConversationSample, samples_file
+from fashioniq.data.conversation_records import SUBTASKS, ConversationSample
+from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
@@ -17,8 +18,9 @@ from fashioniq.models.chat_tokens import ROLES, ChatTokens, Tokenized
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
 from fashioniq.training.chatsearcher import ChatSearcherTraining
-from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.run_files import begin_run
 
 RATES = {  # of our decoder, and of a pretrained language model, as in the paper
     ("captions", False): 1e-3,

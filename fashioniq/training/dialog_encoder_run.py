@@ -18,8 +18,9 @@ from fashioniq.files import UserError, checksum
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.runs.trained import trainable
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
-from fashioniq.training.fitting import begin_run, fit, loaders
+from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.run_files import begin_run
 
 LEARNING_RATES = {True: 1e-3, False: 5e-5}  # transformer from scratch; CLIP and BLIP as in ChatIR
 

@@ -17,10 +17,11 @@ from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser, noise_schedule
 from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.training.attributes import LabelledImages
-from fashioniq.training.fitting import accelerator_of, begin_run, fit, loaders
+from fashioniq.training.fitting import accelerator_of, fit, loaders
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.generator import GeneratorTraining
 from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
+from fashioniq.training.run_files import begin_run
 
 ON_SHEET = 24  # products on the contact sheet
 JUDGED = 200  # test products whose pictures are judged

@@ -14,10 +14,10 @@ from fashioniq.files import UserError
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
-from fashioniq.training.fitting import refuse_foreign, write_config
 from fashioniq.training.linear import fit_linear
+from fashioniq.training.run_files import refuse_foreign, write_config
 from fashioniq.training.wording import fit_wording
 
 

@@ -17,7 +17,8 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.measures import percentiles
-from fashioniq.training.retriever import DialogStarts, RetrieverTraining
+from fashioniq.training.dialog_sources import DialogStarts
+from fashioniq.training.retriever import RetrieverTraining
 
 CANDIDATES = 4  # products tried
 OTHERS = 5  # random products that the best candidate is compared with

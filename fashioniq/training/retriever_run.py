@@ -27,19 +27,15 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import create, load_retriever
-from fashioniq.training.fitting import begin_run, fit, loaders, model_facts
+from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs, RecordedSessions
+from fashioniq.training.fitting import fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.linear_run import fit_to_captions
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
-from fashioniq.training.retriever import (
-    DialogSimulation,
-    DialogsInTurn,
-    RecordedDialogs,
-    RecordedSessions,
-    RetrieverTraining,
-)
+from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
+from fashioniq.training.run_files import begin_run
 from fashioniq.training.users import training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
 from fashioniq.training.wording import HALFWAY, TRAINED, fit_wording

@@ -25,9 +25,9 @@ from fashioniq.loop.messages import Message
 from fashioniq.models.configs import DRAWN_IN_TRAINING
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_simulator
+from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs, RecordedTurns
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
-from fashioniq.training.retriever import DialogSimulation, RecordedDialogs, RecordedTurns
 from fashioniq.users.by_name import named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser

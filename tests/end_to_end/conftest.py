@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from fashioniq.cli import main
 from fashioniq.report.plots import Plot
-from fashioniq.training.fitting import KeepBest
+from fashioniq.training.callbacks import KeepBest
 from tests.databases import administer, server  # noqa: F401
 
 

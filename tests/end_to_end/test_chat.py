@@ -27,7 +27,8 @@ from fashioniq.models.composer import Composer
 from fashioniq.models.configs import ComposerConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.rnn import RNNRetriever
-from fashioniq.runs import RetrieverRun, described, read_run
+from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from tests.waiting import LIMIT, ended
 

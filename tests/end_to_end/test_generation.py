@@ -15,7 +15,7 @@ from fashioniq.data.dialogues import read_dialogues
 from fashioniq.files import UserError
 from fashioniq.generators.drawn import Drawn
 from fashioniq.models.denoiser import Denoiser
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.service.served_model import Served
 from fashioniq.service.uploads import Uploads

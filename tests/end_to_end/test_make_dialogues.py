@@ -21,7 +21,7 @@ from fashioniq.encoders.protocol import unit
 from fashioniq.evaluation import dialogue_files as make_dialogues
 from fashioniq.files import UserError, checksum
 from fashioniq.models.attributes import AttributePredictor
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.search_space import SearchSpace
 from fashioniq.runs.weights import save_model
 

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from fashioniq.cli import main
-from fashioniq.training import fitting
-from fashioniq.training.fitting import KeepBest
+from fashioniq.training import callbacks
+from fashioniq.training.callbacks import KeepBest
 from tests.waiting import ended
 
 EPOCHS = 3
@@ -209,7 +209,7 @@ def test_the_time_of_a_resumed_training_is_that_of_all_its_processes(
     command, options = trainings["captioner"]
     run = tmp_path / "run"
     with monkeypatch.context() as patch:  # what the first process leaves in its checkpoint
-        patch.setattr(fitting, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})
+        patch.setattr(callbacks, "seconds", lambda: {"wall": 5000.0, "cpu": 3000.0})
         interrupt(command, 2, **options, run=run)
     project.run(command, **options, run=run, resume=True)
     spent = json.loads((run / "model.json").read_text())["provenance"]["seconds"]

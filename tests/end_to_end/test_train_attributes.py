@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from safetensors.torch import load_file
 
 from fashioniq.cli import main
-from fashioniq.training.fitting import KeepBest
+from fashioniq.training.callbacks import KeepBest
 
 WORDS = [("red", 1), ("blue", 1), ("wide", 3), ("polka dot", 1), ("never seen", 5)]
 TINY = {

@@ -13,7 +13,7 @@ from PIL import Image
 from fashioniq import sample as drawn
 from fashioniq.data import conversations
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     ConversationItem,
     ConversationSample,
     ConversationTurn,

@@ -4,7 +4,13 @@ from types import SimpleNamespace
 
 import torch
 
-from fashioniq.data.conversations import ConversationSample, ConversationTurn, SampleOrigin, Text, TurnPicture
+from fashioniq.data.conversation_records import (
+    ConversationSample,
+    ConversationTurn,
+    SampleOrigin,
+    Text,
+    TurnPicture,
+)
 from fashioniq.encoders.protocol import unit
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.systems.chatsearch import _PENALTIES, _Space, searches

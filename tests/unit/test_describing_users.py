@@ -15,9 +15,10 @@ from fashioniq.data.languages import ENGLISH
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
-from fashioniq.sample import garments_of, labels_of
+from fashioniq.sample import garments_of
+from fashioniq.sample.differences import differences
 from fashioniq.sample.garments import COLOURS
-from fashioniq.sample.grammar import differences
+from fashioniq.sample.labels import labels_of
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 from fashioniq.users.grammar import GarmentSpeaker

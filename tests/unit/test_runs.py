@@ -12,15 +12,8 @@ from fashioniq import __version__
 from fashioniq.features.store import DIFFERENT, StoreIdentity
 from fashioniq.files import UserError, checksum, write_json
 from fashioniq.provenance import Provenance
-from fashioniq.runs import (
-    KINDS,
-    CaptionerRun,
-    RetrieverRun,
-    check_fits,
-    described,
-    read_run,
-    weights_file,
-)
+from fashioniq.runs import KINDS, CaptionerRun, RetrieverRun, read_run, weights_file
+from fashioniq.runs.checks import check_fits, described
 from fashioniq.runs.weights import load_weights, save_model
 
 IDENTITY = {

@@ -5,7 +5,8 @@ from typing import Any
 
 from fashioniq.config import DownloadImages
 from fashioniq.data.catalog import Catalog
-from fashioniq.prepare.downloading import REASONS, download_pictures
+from fashioniq.prepare.catalog_pictures import download_pictures
+from fashioniq.prepare.downloading import REASONS
 from fashioniq.prepare.fetching import Limits
 from fashioniq.report.tables import print_table
 

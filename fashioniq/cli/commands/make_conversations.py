@@ -10,15 +10,15 @@ from rich.progress import track
 
 from fashioniq.config import MakeConversations
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     CONVERSATION_SPLITS,
     SUBTASKS,
     ConversationItem,
     ConversationSample,
     ConversationSplit,
     Subtask,
-    fault_of_sample,
 )
+from fashioniq.data.conversations import fault_of_sample
 from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
@@ -30,6 +30,8 @@ from fashioniq.prepare.conversation_files import (
     review_of,
     write_folder,
 )
+from fashioniq.prepare.conversation_pool import Embed, Pool
+from fashioniq.prepare.conversation_report import Report
 from fashioniq.prepare.conversation_summary import (
     PLAN,
     Summary,
@@ -38,7 +40,7 @@ from fashioniq.prepare.conversation_summary import (
     plan_of,
     write_summary,
 )
-from fashioniq.prepare.conversing import LINES, Embed, Pipeline, Pool, Report
+from fashioniq.prepare.conversing import LINES, Pipeline
 from fashioniq.prepare.session_conversations import WRITER as PEOPLE
 from fashioniq.prepare.session_conversations import items_of, samples_of
 from fashioniq.prepare.templates import Templates

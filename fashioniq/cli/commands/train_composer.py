@@ -7,10 +7,11 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features, split_items
 from fashioniq.features.store import open_store
 from fashioniq.runs import RetrieverRun
-from fashioniq.training.fitting import begin_run, model_facts
+from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
+from fashioniq.training.fitting import model_facts
 from fashioniq.training.folder import Trained, alone, folder_of
-from fashioniq.training.retriever import RecordedDialogs, RecordedTurns
 from fashioniq.training.retriever_run import Splits, new_retriever, train
+from fashioniq.training.run_files import begin_run
 from fashioniq.training.users import MAX_WORDS
 from fashioniq.training.verdict import advice
 from fashioniq.training.wording import fit_wording

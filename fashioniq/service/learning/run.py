@@ -33,7 +33,7 @@ from fashioniq.service.models import Models
 from fashioniq.service.served_model import Served
 from fashioniq.service.store import Store
 from fashioniq.systems import fashion_iq, load
-from fashioniq.training.retriever import RecordedSessions
+from fashioniq.training.dialog_sources import RecordedSessions
 from fashioniq.training.retriever_run import train_retriever
 
 BATCH = 128  # simulated dialogs of the gate

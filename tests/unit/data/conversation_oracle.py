@@ -15,7 +15,8 @@ import numpy as np
 
 from fashioniq.data.attributes import vocabulary_of
 from fashioniq.data.catalog import Catalog, categories_in
-from fashioniq.data.conversations import Conversations, ConversationTurn
+from fashioniq.data.conversation_records import ConversationTurn
+from fashioniq.data.conversations import Conversations
 from fashioniq.data.differences import Described
 from fashioniq.data.languages import ENGLISH
 from fashioniq.data.statements import stated_attributes

@@ -5,18 +5,15 @@ import json
 import msgspec
 import pytest
 
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     ConversationItem,
-    Conversations,
     ConversationSample,
     ConversationTurn,
     SampleOrigin,
     Text,
     TurnPicture,
-    write_gallery,
-    write_items,
-    write_samples,
 )
+from fashioniq.data.conversations import Conversations, write_gallery, write_items, write_samples
 from fashioniq.files import UserError
 
 ITEMS = [ConversationItem(name, f"{name}.jpg", "a dress", "catalog", split, "dresses") for name, split in

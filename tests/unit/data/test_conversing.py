@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashioniq.data.conversations import Text, TurnPicture
+from fashioniq.data.conversation_records import Text, TurnPicture
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 from fashioniq.files import UserError
-from fashioniq.prepare import conversing
-from fashioniq.prepare.conversing import Pipeline, Pool, Report
+from fashioniq.prepare import conversation_pool, conversing
+from fashioniq.prepare.conversation_pool import Pool
+from fashioniq.prepare.conversation_report import Report
+from fashioniq.prepare.conversing import Pipeline
 from fashioniq.prepare.templates import Templates
-from fashioniq.sample import labels_of
 from fashioniq.sample.garments import random_garment
+from fashioniq.sample.labels import labels_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from conversation_oracle import Oracle
@@ -183,7 +185,7 @@ def test_each_filter_drops_and_counts(pools, tmp_path, monkeypatch, line, writer
 
 def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path, monkeypatch):
     monkeypatch.setattr(conversing, "_ATTEMPTS", 2)
-    monkeypatch.setattr(conversing, "LEAST_SIMILAR", 0)
+    monkeypatch.setattr(conversation_pool, "LEAST_SIMILAR", 0)
     caption = pools["test"][0].products[0].caption
     writer = Fixed(f"I want this one with {caption} " + "and so on " * 12)
     with pytest.raises(UserError, match="5 words in a row"):
@@ -192,8 +194,8 @@ def test_words_of_the_caption_in_a_row_are_dropped(pools, tmp_path, monkeypatch)
 
 
 def test_copies_and_strangers_are_no_neighbors(monkeypatch):
-    monkeypatch.setattr(conversing, "NEIGHBORS", 199)
-    monkeypatch.setattr(conversing, "MOST_SIMILAR", 0.99)
+    monkeypatch.setattr(conversation_pool, "NEIGHBORS", 199)
+    monkeypatch.setattr(conversation_pool, "MOST_SIMILAR", 0.99)
     products = _products(200, 3)
     vectors = _vectors(products)
     vectors[1] = vectors[0]

@@ -19,7 +19,8 @@ from PIL import Image
 from fashioniq import http
 from fashioniq.files import UserError, locked
 from fashioniq.prepare import fetching
-from fashioniq.prepare.downloading import TEMPORARY, Outcome, coverage, download, read_addresses
+from fashioniq.prepare.catalog_pictures import coverage
+from fashioniq.prepare.downloading import TEMPORARY, Outcome, download, read_addresses
 from fashioniq.prepare.fetching import Limits
 from tests.waiting import LIMIT, joined
 

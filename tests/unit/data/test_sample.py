@@ -11,10 +11,12 @@ from PIL import Image
 
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.files import UserError
-from fashioniq.sample import draw_sample, labels_of
+from fashioniq.sample import draw_sample
+from fashioniq.sample.differences import differences
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.garments import COLOURS, Garment, random_garment
-from fashioniq.sample.grammar import differences, two_captions
+from fashioniq.sample.grammar import two_captions
+from fashioniq.sample.labels import labels_of
 from fashioniq.sample.offers import offer_of
 
 CATEGORIES = ("dresses", "shirts", "tops")

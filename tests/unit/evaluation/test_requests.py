@@ -19,8 +19,8 @@ from fashioniq.evaluation.requests.making import KINDS, make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings, numbered, slots_of
 from fashioniq.evaluation.requests.searchers import BM25
 from fashioniq.files import UserError
-from fashioniq.sample import labels_of
 from fashioniq.sample.garments import random_garment
+from fashioniq.sample.labels import labels_of
 
 ENGLISH, GERMAN = language("en"), language("de")
 CATEGORIES = ("dresses", "shirts", "tops")

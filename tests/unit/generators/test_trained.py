@@ -10,7 +10,7 @@ from fashioniq.files import UserError
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 
 SIZES = {"image_size": 16, "patch": 4, "width": 16, "heads": 2, "layers": 1}

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import Vocabulary
 from fashioniq.models.chat_tokens import VISION, Tokenized
 from fashioniq.models.chatsearcher import HIGHEST, LOWEST, FrozenPictures
 from fashioniq.models.configs import ChatSearcherConfig
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
 from fashioniq.runs.weights import save_model
 

@@ -1,7 +1,7 @@
 """Chips of the page."""
 
 from fashioniq.service.filter_chips import chips_of, families, replaced, suggestions
-from fashioniq.service.schemas import Changed, FacetCounts, FamilyCounts, Held, LabelCount
+from fashioniq.service.reply_schemas import Changed, FacetCounts, FamilyCounts, Held, LabelCount
 
 
 def family(name, **counts):

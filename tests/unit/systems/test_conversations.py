@@ -8,12 +8,8 @@ import pytest
 import torch
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversations import (
-    Conversations,
-    ConversationTurn,
-    Text,
-    TurnPicture,
-)
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversations import Conversations
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError

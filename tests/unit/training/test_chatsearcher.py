@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fashioniq.data.conversations import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import VISION

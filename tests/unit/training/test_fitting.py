@@ -12,21 +12,13 @@ from fashioniq.config import TrainRetriever
 from fashioniq.data.images import UnreadableImage
 from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.runs import DialogEncoderRun, PredictorRun, described, read_run
-from fashioniq.training import fitting
-from fashioniq.training.fitting import (
-    Halfway,
-    KeepBest,
-    Resumption,
-    Shuffled,
-    _fit_or_explain,
-    accelerator_of,
-    begin_run,
-    epoch_seed,
-    fingerprints,
-    loaders,
-)
+from fashioniq.runs import DialogEncoderRun, PredictorRun, read_run
+from fashioniq.runs.checks import described
+from fashioniq.training import callbacks
+from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
+from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, loaders
 from fashioniq.training.nodes import Peers
+from fashioniq.training.run_files import begin_run
 
 
 def order_of(sampler, epoch):
@@ -204,7 +196,7 @@ def test_other_processes_write_nothing_and_a_loss_that_is_not_finite_ends(best, 
 
 
 def test_a_resumed_training_knows_its_best_epoch_and_the_time_before(best, monkeypatch):
-    monkeypatch.setattr(fitting, "seconds", lambda: {"clock": 2.0, "processor": 3.0})
+    monkeypatch.setattr(callbacks, "seconds", lambda: {"clock": 2.0, "processor": 3.0})
     best.best = {"val_score": 3.0}
     state = best.state_dict()
     assert state == {"best": {"val_score": 3.0}, "seconds": {"clock": 2.0, "processor": 3.0}}

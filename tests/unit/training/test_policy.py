@@ -9,9 +9,9 @@ from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training import policy
+from fashioniq.training.dialog_sources import DialogSimulation
 from fashioniq.training.losses import triplet
 from fashioniq.training.policy import CANDIDATES, PolicyTraining
-from fashioniq.training.retriever import DialogSimulation
 
 
 class Pointing(BaseRetriever):

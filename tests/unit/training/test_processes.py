@@ -15,10 +15,11 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
+from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.processes import FusedTraining
-from fashioniq.training.retriever import DialogsInTurn, RecordedDialogs, RecordedTurns, RetrieverTraining
+from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
 from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import Simulator
 

@@ -6,7 +6,7 @@ import torch
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.messages import DialogState, Message
-from fashioniq.training.retriever import RecordedSessions
+from fashioniq.training.dialog_sources import RecordedSessions
 
 WORDS = Vocabulary(["red", "long"])
 ITEMS = Items([f"p{number}" for number in range(5)], torch.randn(5, 3), torch.zeros(5, 0, dtype=torch.long))

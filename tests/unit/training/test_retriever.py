@@ -12,16 +12,15 @@ from fashioniq.metrics.ranking import recall_at
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
-from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
-from fashioniq.training.retriever import (
+from fashioniq.training.dialog_sources import (
     SIMILAR,
     DialogSimulation,
-    DialogsInTurn,
     RecordedDialogs,
     RecordedTurns,
-    RetrieverTraining,
     random_others,
 )
+from fashioniq.training.losses import TURN_LOSSES, triplet, turn_loss
+from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
 from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.recorded import RecordedReplies

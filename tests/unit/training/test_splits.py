@@ -8,7 +8,7 @@ import torch
 
 from fashioniq.config import TrainCaptioner, TrainDialogEncoder, TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
-from fashioniq.data.conversations import (
+from fashioniq.data.conversation_records import (
     ConversationItem,
     ConversationSample,
     ConversationTurn,

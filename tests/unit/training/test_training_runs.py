@@ -25,7 +25,7 @@ from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
-from fashioniq.runs import described
+from fashioniq.runs.checks import described
 from fashioniq.runs.trained import load_chatsearcher, load_predictor, load_retriever
 from fashioniq.runs.weights import save_model
 from fashioniq.training import (

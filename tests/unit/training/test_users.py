@@ -14,9 +14,9 @@ from fashioniq.files import UserError
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.runs.trained import load_retriever
 from fashioniq.training import users
-from fashioniq.training.fitting import epoch_seed
+from fashioniq.training.callbacks import epoch_seed
+from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs
 from fashioniq.training.linear import MAX_WORDS, examples_of
-from fashioniq.training.retriever import DialogSimulation, RecordedDialogs
 from fashioniq.training.users import training_users
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker

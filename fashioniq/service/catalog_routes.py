@@ -1,0 +1,156 @@
+"""Routes of operations, models and products."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from fashioniq.data.words import composed
+from fashioniq.service.problems import Problem, wrong
+from fashioniq.service.reply_schemas import BulkReply
+from fashioniq.service.routes import BULK, Of, about, allowed, each_item
+from fashioniq.service.schemas import (
+    ModelBody,
+    ProductBody,
+    ProductPatchBody,
+    ProductsBody,
+)
+from fashioniq.service.served_model import Served
+from fashioniq.service.service import Service
+from fashioniq.service.store import ProductRow, Replaced
+
+
+def add_operations(router: APIRouter) -> None:
+    @router.get("/livez", tags=["operations"])
+    def alive() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @router.get("/readyz", tags=["operations"])
+    def ready(service: Of) -> dict[str, Any]:
+        """Whether models are loaded and the database can be written."""
+        try:
+            service.store.check()
+        except Replaced:
+            raise Problem("database-replaced", retry_after=5) from None
+        if not service.models.categories:
+            raise Problem("busy", retry_after=5)
+        return {"status": "ok", "categories": service.models.categories}
+
+    @router.get(
+        "/metrics", tags=["operations"], response_class=PlainTextResponse, dependencies=[allowed("admin")]
+    )
+    def metrics(request: Request) -> Response:
+        """Measures in the text format of Prometheus."""
+        return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
+
+    @router.post("/v1/models", status_code=201, tags=["models"], dependencies=[allowed("admin")])
+    def register(service: Of, body: ModelBody) -> dict[str, Any]:
+        """Load a run of the folder of models, and activate it if asked to."""
+        served = service.models.register_named(body.run)
+        if body.activate:
+            service.models.activate(served.version)
+        return about(served, active=service.models.is_active(served))
+
+    @router.post("/v1/models/{version}/activate", tags=["models"], dependencies=[allowed("admin")])
+    def activate(service: Of, version: str) -> dict[str, Any]:
+        """Let a registered model serve its category; an earlier one is a rollback. Sessions keep their model."""
+        return about(service.models.activate(version), active=True)
+
+    @router.get("/v1/models", tags=["models"], dependencies=[allowed("admin")])
+    def models(service: Of, category: str) -> list[dict[str, Any]]:
+        """Models of a category, oldest first."""
+        return [
+            {
+                "version": model.id,
+                "active": model.active_from is not None and model.retired_at is None,
+                "registered_at": model.registered_at,
+                "products": model.gallery_size,
+            }
+            for model in service.store.models(category)
+        ]
+
+
+def _imported(service: Service, served: Served, product_id: str) -> ProductRow | None:
+    """What is shown of a product, as a row; None if nothing is known."""
+    if (shown := served.shelf.row(served.own(product_id))) is None:
+        return None
+    return ProductRow(
+        category=served.category,
+        id=product_id,
+        title=shown.title,
+        price_minor=shown.price_minor,
+        currency=shown.currency,
+        sizes=list(shown.sizes),
+        in_stock=shown.in_stock is not False,
+        url=shown.url,
+        updated_at=service.store.now(),
+    )
+
+
+def add_catalog(router: APIRouter) -> None:
+    catalog = [allowed("catalog")]
+
+    @router.put(
+        "/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK
+    )
+    def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
+        """Add or replace prices, sizes, stock and titles of products.
+
+        A product without a vector in the active model is stored, but cannot be found until a model has one.
+        """
+        served = service.models.active(category)
+        items, good = each_item(ProductBody, body.products, "id")
+        rows = [
+            ProductRow(
+                category=served.category,
+                id=one.id,
+                title=one.title,
+                price_minor=one.price.minor if one.price else None,
+                currency=one.price.currency if one.price else None,
+                sizes=one.sizes or [],
+                in_stock=True if one.in_stock is None else one.in_stock,
+                url=one.url,
+                group_id=one.group_id,
+                updated_at=service.store.now(),
+            )
+            for one in good.values()
+        ]
+        for number, outcome in zip(good, service.store.add_products(served.category, rows), strict=True):
+            items[number].status = 201 if outcome == "created" else 200
+            items[number].searchable = served.own(good[number].id) in served
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+        return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
+
+    @router.patch(
+        "/v1/categories/{category}/products/{product_id}",
+        status_code=204,
+        tags=["catalog"],
+        dependencies=catalog,
+    )
+    def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
+        """Change price, sizes or stock of a product."""
+        served, changes = service.models.active(category), body.model_dump(exclude_unset=True)
+        product_id = composed(product_id)  # as rows have it, whatever the catalog writes
+        if "price" in changes:
+            price = changes.pop("price")
+            changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
+        changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
+        imported = _imported(service, served, product_id)
+        if service.store.patch_product(served.category, product_id, imported, **changes) is None:
+            raise wrong("/product_id", "unknown_product", "unknown-product")
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+
+    @router.delete(
+        "/v1/categories/{category}/products/{product_id}",
+        status_code=204,
+        tags=["catalog"],
+        dependencies=catalog,
+    )
+    def delete(service: Of, category: str, product_id: str) -> None:
+        """Remove a product from all searches."""
+        served, product_id = service.models.active(category), composed(product_id)
+        imported = _imported(service, served, product_id)
+        if not service.store.delete_product(served.category, product_id, imported):
+            raise wrong("/product_id", "unknown_product", "unknown-product")
+        served.shelf.put(service.store.products(served.category, served.shelf.revision))

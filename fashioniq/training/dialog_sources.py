@@ -1,0 +1,267 @@
+"""Sources of dialogs to train a retriever with: simulated, recorded, and several in turn."""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.data.catalog import Pair
+from fashioniq.data.items import Items
+from fashioniq.data.words import Vocabulary
+from fashioniq.loop.messages import Asker, User
+from fashioniq.training.callbacks import epoch_seed
+from fashioniq.training.processes import (
+    rank_and_count,
+    shared_out,
+)
+from fashioniq.users.noisy import NoisyUser, chances
+from fashioniq.users.recorded import RecordedReplies
+
+SIMILAR = 100  # products from which a similar first product is drawn
+
+
+def random_others(item_B: Tensor, count: int) -> Tensor:
+    """Draw for each position another one of 0 … count − 1, uniformly."""
+    return (
+        item_B
+        + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))
+    ) % count
+
+
+class DialogStarts(NamedTuple):
+    """Dialogs to simulate: positions of targets and first items (B each), user, and number of turns.
+
+    `asker` replaces that of the training.
+    """
+
+    target_B: Tensor
+    first_B: Tensor
+    user: User
+    turns: int
+    asker: Asker | None = None
+
+
+class DialogSource(Protocol):
+    """Source of the dialogs of a training.
+
+    `turns` is the number of turns in validation, `items` are the products of each split. Examples of a
+    split are positions 0 … count(split) − 1.
+    """
+
+    turns: int
+    items: dict[str, Items]
+
+    def count(self, split: str) -> int: ...
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        """Prepare an epoch of a split."""
+        ...
+
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
+        """Return the dialogs of a training step, counted from 0."""
+        ...
+
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
+        """Return the dialogs of validation by the name of their user, the same in every epoch."""
+        ...
+
+
+class DialogSimulation:
+    """Dialogs with one simulated user; every product of a split is the target once per epoch.
+
+    `make_user(split, items, seed)` creates the user for the products of a split. A share of `word_noise` of its
+    words, at most `max_words` per turn, is corrupted. `seed` fixes the noise, what the user says, and the
+    first items of validation. A share of `similar_first` of the training dialogs begins with one of the
+    `SIMILAR` products most similar to the target, as in people's dialogs, and the others with any product.
+    """
+
+    def __init__(
+        self,
+        make_user: Callable[[str, Items, int], User],
+        vocabulary: Vocabulary,
+        items: dict[str, Items],
+        *,
+        turns: int,
+        seed: int,
+        max_words: int,
+        word_noise: float = 0.0,
+        similar_first: float = 0.0,
+        name: str = "user",
+    ) -> None:
+        self.make_user, self.vocabulary, self.items, self.turns = make_user, vocabulary, items, turns
+        self.seed, self.max_words, self.word_noise, self.name = seed, max_words, word_noise, name
+        self.similar_first = similar_first
+        self.users: dict[str, User] = {}
+
+    def count(self, split: str) -> int:
+        return len(self.items[split])
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        items = self.items[split].to(device)
+        # the same validation in every epoch
+        seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)
+        user = self.make_user(split, items, seed)
+        if self.word_noise:
+            chance = chances(seed, self.turns, len(items), self.max_words, device)
+            user = NoisyUser(user, self.word_noise, self.vocabulary, chance)
+        self.users[split] = user
+        if self.similar_first and split == "train":
+            self._unit_ND = items.embedded(partial(torch.nn.functional.normalize, dim=-1))
+
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
+        first_B = random_others(row_B, self.count("train"))
+        if self.similar_first:
+            first_B = self._similar(row_B, first_B)
+        return DialogStarts(row_B, first_B, self.users["train"], self.turns)
+
+    def _similar(self, row_B: Tensor, random_B: Tensor) -> Tensor:
+        """Replace a share of `random_B` by products drawn from those with the most similar features."""
+        unit_BD = self._unit_ND[row_B]
+        likeness_BN = (unit_BD @ self._unit_ND.T).scatter(1, row_B.unsqueeze(1), -2.0)
+        near_BK = likeness_BN.topk(min(SIMILAR, self.count("train") - 1)).indices
+        size = (2, len(row_B) * rank_and_count()[1])
+        which_B, chance_B = (shared_out(part) for part in torch.rand(size, device=row_B.device))
+        drawn_B1 = (which_B * near_BK.shape[1]).long().unsqueeze(1)
+        return torch.where(chance_B < self.similar_first, near_BK.gather(1, drawn_B1)[:, 0], random_B)
+
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
+        count = self.count("val")
+        # an item other than the target, the same in every epoch
+        first_B = (row_B + 1 + self.seed % (count - 1)) % count
+        return {self.name: DialogStarts(row_B, first_B, self.users["val"], self.turns)}
+
+
+class RecordedTurns:
+    """Recorded captions of the pairs of a split as dialogs of one turn each; `items` are the products.
+
+    If `joined`, all captions of a pair together are a further dialog.
+    """
+
+    def __init__(
+        self,
+        pairs: list[Pair],
+        items: Items,
+        vocabulary: Vocabulary,
+        max_words: int,
+        joined: bool = False,
+    ) -> None:
+        position_of = {name: position for position, name in enumerate(items.ids)}
+        rows = [
+            (position_of[pair.target], position_of[pair.candidate], text)
+            for pair in pairs
+            if pair.target
+            for text in (*pair.captions, *([" and ".join(pair.captions)] if joined else []))
+        ]
+        self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
+        self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
+
+    def __len__(self) -> int:
+        return len(self.target_R)
+
+    def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
+        """Return the dialogs of some rows."""
+        row_B = row_B.cpu()
+        user = RecordedReplies.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
+        return DialogStarts(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
+
+
+class RecordedDialogs:
+    """Recorded captions of both splits as dialogs of one turn, each once per epoch."""
+
+    turns, name = 1, "recorded"
+
+    def __init__(self, recorded: dict[str, RecordedTurns], items: dict[str, Items]) -> None:
+        self.recorded, self.items = recorded, items
+
+    def count(self, split: str) -> int:
+        return len(self.recorded[split]) if split in self.recorded else 0
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        self.device = device
+
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
+        return self.recorded["train"].dialogs(row_B, self.device)
+
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
+        return {self.name: self.recorded["val"].dialogs(row_B, self.device)}
+
+
+class RecordedSessions:
+    """Recorded sessions of several turns with their weights, which show what the sessions showed.
+
+    `sessions` have, by split, the target, the items and texts of the turns, and the weight. The sessions of a
+    training step have the same number of turns and are drawn by weight. In validation, each turn of val is a
+    dialog of its own.
+    """
+
+    turns, name = 1, "live"
+
+    def __init__(
+        self,
+        sessions: dict[str, Sequence[tuple[str, Sequence[tuple[str, str]], float]]],
+        items: dict[str, Items],
+        vocabulary: Vocabulary,
+        max_words: int,
+    ) -> None:
+        self.items = items
+        of_length: dict[int, list[tuple[str, Sequence[tuple[str, str]], float]]] = {}
+        for one in sessions["train"]:
+            of_length.setdefault(len(one[1]), []).append(one)
+        self._groups = [
+            _encoded(group, items["train"], vocabulary, max_words) for group in of_length.values()
+        ]
+        val = [(target, [step], weight) for target, steps, weight in sessions["val"] for step in steps]
+        self._val = _encoded(val, items["val"], vocabulary, max_words) if val else None
+
+    def count(self, split: str) -> int:
+        groups = self._groups if split == "train" else [self._val] if self._val else []
+        return sum(len(group.target_N) for group in groups)
+
+    def enter(self, split: str, epoch: int, device: torch.device) -> None:
+        self.device = device
+
+    def train(self, row_B: Tensor, step: int) -> DialogStarts:
+        """Return as many sessions as `row_B` has rows."""
+        shares = [group.weight_N.sum().item() for group in self._groups]
+        group = random.Random(step).choices(self._groups, shares)[0]  # the same in all processes
+        drawn = torch.multinomial(group.weight_N, len(row_B) * rank_and_count()[1], replacement=True)
+        return group.dialogs(shared_out(drawn), self.device)
+
+    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
+        return {self.name: self._val.dialogs(row_B.cpu(), self.device)} if self._val else {}
+
+
+class _Encoded(NamedTuple):
+    """Sessions with the same number of turns: targets N, items N×T, words N×T×L, and weights N."""
+
+    target_N: Tensor
+    item_NT: Tensor
+    words_NTL: Tensor
+    weight_N: Tensor
+
+    def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
+        """Return the dialogs of some sessions."""
+        asker = RecordedItems(self.item_NT[row_B].to(device))
+        user = RecordedReplies.of_words(self.words_NTL[row_B].to(device))
+        first_B = asker.item_BT[:, 0]
+        return DialogStarts(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
+
+
+def _encoded(
+    sessions: Sequence[tuple[str, Sequence[tuple[str, str]], float]],
+    items: Items,
+    vocabulary: Vocabulary,
+    max_words: int,
+) -> _Encoded:
+    position_of = items.positions
+    words_RL = vocabulary.encode([text for _, steps, _ in sessions for _, text in steps], max_words)
+    return _Encoded(
+        torch.tensor([position_of[target] for target, _, _ in sessions]),
+        torch.tensor([[position_of[item] for item, _ in steps] for _, steps, _ in sessions]),
+        words_RL.view(len(sessions), -1, max_words),
+        torch.tensor([weight for _, _, weight in sessions]),
+    )
