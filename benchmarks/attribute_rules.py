@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from fashioniq.data.attributes import find_attributes
-from fashioniq.data.catalog import SPLITS, Catalog, title_of
+from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import title_of
 from fashioniq.data.titles import product_rows
 from fashioniq.data.vocabularies import _plural, read_vocabulary
 

@@ -9,22 +9,16 @@ import re
 import stat
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import yaml
-from filelock import FileLock, Timeout
-
-from fashioniq.provenance import command_line
 
 T = TypeVar("T")
 
-BRIEF = 600.0  # seconds for a lock that others hold for moments, longer on a slow disk
-_MOST_YAML, _DEEPEST_YAML, _MOST_ALIASES = 1_000_000, 20, 10  # bytes, levels, references
 
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # names of the temporary files in `atomic_write`
 
@@ -163,65 +157,6 @@ def remove_leftovers(folder: Path, of: str = "") -> None:
             path.unlink(missing_ok=True)
 
 
-@contextmanager
-def locked(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Create a folder and lock it with `exclusive`. Raises UserError if it cannot be created."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-    with exclusive(folder, wait):
-        yield
-
-
-@contextmanager
-def exclusive(path: Path, wait: float = 0.0) -> Iterator[None]:
-    """Lock a path, which need not exist yet, against other processes.
-
-    The lock ends with the process, even if it is killed. The lock is a file next to the path, with the id and
-    the command of the process; folders that are made for it are removed again if nothing else is in them. If
-    the file system or its permissions allow no lock file, nothing is locked. Raises UserError that names the
-    other process if it has the lock for `wait` seconds.
-    """
-    refuse_special(path)
-    resolved = Path(os.path.realpath(path))
-    lock = FileLock(resolved.parent / f".{resolved.name}.lock", mode=0o666, fallback_to_soft=False)
-    file, made = Path(lock.lock_file), [one for one in resolved.parents if not os.path.exists(one)]
-    with ExitStack() as at_end:
-        for folder in reversed(made):
-            at_end.callback(_tried, folder.rmdir)
-        try:
-            resolved.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire(wait)
-        except Timeout as error:
-            raise UserError(
-                f"another process is writing to {path}{_holder(file)}: wait until it has finished, or stop it"
-            ) from error
-        except OSError:
-            pass
-        else:
-            at_end.callback(lock.release)
-            # removed before the release: a waiting process notices this and creates a new lock file
-            at_end.callback(_tried, file.unlink)
-            with suppress(OSError):
-                file.write_text(f"{os.getpid()} {command_line()}", encoding="utf-8", errors="replace")
-        yield
-
-
-def _holder(lock: Path) -> str:
-    """Process that holds a lock, in words; empty if it cannot be read."""
-    try:
-        process, _, command = lock.read_text(encoding="utf-8", errors="replace").partition(" ")
-    except OSError:
-        return ""
-    return f" (process {process}, {one_line(command, 300)})" if process else ""
-
-
-def _tried(remove: Callable[[], None]) -> None:
-    with suppress(OSError):  # a folder with other files; Windows cannot remove open files
-        remove()
-
-
 def cannot_write(path: Path, error: OSError) -> UserError:
     """Error for a failure to write `path`: the disk is full, or the reason given by the system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -256,25 +191,6 @@ def write_text(path: Path, text: str) -> None:
     with atomic_write(path) as temporary:
         # truncated texts can contain half a surrogate pair, which is not valid UTF-8
         temporary.write_text(text, encoding="utf-8", errors="replace")
-
-
-def append_line(path: Path, line: str) -> None:
-    """Append one line to a UTF-8 text file atomically; several processes may append to the same file.
-
-    If a crash truncated the last line, that line is terminated first. Raises UserError if the file cannot be
-    written.
-    """
-    with locked(path.parent, wait=BRIEF), writing(path), open(path, "ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - 1))
-        start = b"" if file.read() in (b"", b"\n") else b"\n"
-        try:
-            file.write(start + line.encode("utf-8", errors="replace") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(end)
-            raise
 
 
 def discard(folder: Path, *patterns: str) -> None:
@@ -357,69 +273,6 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content
-
-
-# libyaml reads deep nesting in linear time; it is not in every build of PyYAML
-_FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe loader that does not silently take the last of several equal keys."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if double := [key for number, key in enumerate(keys) if key in keys[:number]]:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {double[0]} occurs twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> Any:
-    """Content of a YAML file in UTF-8, within the limits of our own files.
-
-    Raises OSError if it cannot be read, and ValueError with the reason if it is not YAML, or is larger,
-    deeper, or refers to itself more often than any of our files: a few lines could else fill the memory.
-    """
-    try:
-        refuse_special(path)
-    except UserError as error:
-        raise ValueError(str(error)) from error
-    with open(path, "rb") as file:
-        content = file.read(_MOST_YAML + 1)
-    if len(content) > _MOST_YAML:
-        raise ValueError(f"it is larger than {_MOST_YAML:,} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it in UTF-8"
-        ) from error
-    _limit_yaml(text)
-    try:
-        return yaml.load(text, Loader=_Loader)  # a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(f"{place}invalid YAML: {error.problem or error}") from error
-    except yaml.YAMLError as error:
-        raise ValueError(why(error)) from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # !!timestamp 3
-        raise ValueError(f"invalid YAML: {why(error)}") from error
-
-
-def _limit_yaml(text: str) -> None:
-    """Raise ValueError if a YAML text is too deep or has too many aliases; ignores mistakes in it."""
-    depth = aliases = 0
-    with suppress(yaml.YAMLError):
-        for event in yaml.parse(text, Loader=_FastLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            aliases += isinstance(event, yaml.AliasEvent)
-            if depth > _DEEPEST_YAML:
-                raise ValueError("it is nested too deeply")
-            if aliases > _MOST_ALIASES:
-                raise ValueError("it has too many aliases")
 
 
 def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:

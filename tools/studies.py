@@ -12,9 +12,10 @@ from scipy import stats
 
 from fashioniq.data.conversation_records import SUBTASKS
 from fashioniq.data.evaluations import Metrics, SessionMetrics, read_metrics
-from fashioniq.files import UserError, read_yaml, why
+from fashioniq.files import UserError, why
 from fashioniq.metrics.significance import holm
 from fashioniq.provenance import Provenance
+from fashioniq.yaml_files import read_yaml
 
 COLUMN = re.compile(r"(?P<measure>\S+)(?: (?P<unit>turn|round) (?P<number>\d+)| (?P<last>last turn))?")
 SAME = (

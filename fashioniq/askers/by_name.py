@@ -12,7 +12,8 @@ from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicte
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.config import Asking, EndpointOptions
-from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
 from fashioniq.data.parts import named_part

@@ -2,21 +2,20 @@
 
 import argparse
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass, make_dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from fashioniq import plugins
-from fashioniq.files import UserError, one_line, read_yaml, why
+from fashioniq.config.values import described_type, did_you_mean, placeholder, plain_type, value_of
+from fashioniq.files import UserError, one_line, why
 from fashioniq.options import flag, metadata_of, option
 from fashioniq.options import section as option_section
+from fashioniq.yaml_files import read_yaml
 
 S = TypeVar("S")
-_BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
-_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
 _WITHOUT = {
     "alias": None,
     "positional": None,
@@ -67,14 +66,14 @@ def parser_of(command: str, kind: type) -> argparse.ArgumentParser:
         flags = [flag(name), *([known["alias"]] if known["alias"] else [])]
         if known["positional"]:
             group.add_argument(name, nargs="*", metavar=known["positional"], help=given["help"])
-        elif _plain(own) is bool:
+        elif plain_type(own) is bool:
             group.add_argument(*flags, nargs="?", const=True, **given)
             group.add_argument(f"--no-{flags[0][2:]}", action="store_const", const=False, dest=name,
                                help=argparse.SUPPRESS)  # fmt: skip
         elif own == list[str]:
             group.add_argument(*flags, nargs="*", action="extend", metavar="VALUE", **given)
         else:
-            group.add_argument(*flags, metavar=_placeholder(own), **given)
+            group.add_argument(*flags, metavar=placeholder(own), **given)
     return parser
 
 
@@ -195,19 +194,6 @@ def _several(value: Any) -> list[str]:
     return [str(one) for one in given if one is not None]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Hint with the known name that has these initials, or is the most similar; empty if there is none.
-
-    >>> did_you_mean("--lr", ["--learning-rate", "--layers"])
-    '; did you mean --learning-rate?'
-    """
-    given = name.replace("_", "-").lower()
-    shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
-    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given.lstrip("-")]
-    near = near or get_close_matches(given, shown, n=1)
-    return f"; did you mean {shown[near[0]]}?" if near else ""
-
-
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Values of options by full names: those of sections, which are mappings or dataclasses, as model.width."""
     flat: dict[str, Any] = {}
@@ -255,10 +241,10 @@ def _converted(kind: type, values: Mapping[str, Any], shown: Callable[[str], str
             _refuse(name, value, options)
         own = options[name][0]
         try:
-            made[name] = _value(own, value)
+            made[name] = value_of(own, value)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             found = "null" if value is None else value
-            raise ValueError(f"{shown(name)}: expected {_described(own)}, found {found}") from error
+            raise ValueError(f"{shown(name)}: expected {described_type(own)}, found {found}") from error
     return made
 
 
@@ -268,50 +254,8 @@ def _refuse(name: str, value: Any, options: Mapping[str, Any]) -> NoReturn:
         raise ValueError(f"{name}: expected options as `key: value`, found {value}")
     option, _, rest = name.partition(".")
     if option in options:
-        raise ValueError(f"{option}: expected {_described(options[option][0])}, found {rest}: {value}")
+        raise ValueError(f"{option}: expected {described_type(options[option][0])}, found {rest}: {value}")
     raise ValueError(f"unknown key {name}{did_you_mean(name, options)}")
-
-
-def _value(kind: Any, given: Any) -> Any:
-    """A text, or a value of YAML or Python, as a type of options. Raises TypeError or ValueError."""
-    own = _plain(kind)
-    if given is None and own is not kind:
-        return None
-    if own == list[str]:
-        several = given if isinstance(given, list | tuple) else [given]
-        return [_value(str, one) for one in several]
-    if typing.get_origin(own) is Literal:
-        if given not in typing.get_args(own):
-            raise ValueError
-        return given
-    if own is bool:
-        return given if isinstance(given, bool) else _BOOLEANS[str(given).lower()]
-    if own in (str, Path) and not isinstance(given, str | Path | int | float):
-        raise TypeError
-    if isinstance(given, bool) or (own is int and isinstance(given, float) and not given.is_integer()):
-        raise TypeError
-    return own(given)
-
-
-def _plain(kind: Any) -> Any:
-    """The type X of an option that is X or None."""
-    kinds = [one for one in typing.get_args(kind) if one is not type(None)]
-    return kinds[0] if type(None) in typing.get_args(kind) and len(kinds) == 1 else kind
-
-
-def _described(kind: Any) -> str:
-    """Type of an option in words: float | None becomes "a number", a Literal "one of A, B"."""
-    own = _plain(kind)
-    if typing.get_origin(own) is Literal:
-        return f"one of {', '.join(map(str, typing.get_args(own)))}"
-    return "a list of texts" if own == list[str] else _IN_WORDS[own]
-
-
-def _placeholder(kind: Any) -> str:
-    own = _plain(kind)
-    if typing.get_origin(own) is Literal:
-        return "{" + ",".join(map(str, typing.get_args(own))) + "}"
-    return {int: "N", float: "X", Path: "PATH"}.get(own, "TEXT")
 
 
 def _is_required(field: Field[Any]) -> bool:

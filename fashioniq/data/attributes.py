@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.languages import ENGLISH, RUN, TOKEN, TYPES, Language, squeezed
 
 K = TypeVar("K", bound=Hashable)  # an id, or a category and an id

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fashioniq.data.attributes import GARMENT, PART, add_word, find_attributes, vocabulary_of
-from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.dialogues import split_round
 from fashioniq.data.languages import language
 from fashioniq.data.statements import Labels

@@ -7,7 +7,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fashioniq.files import UserError, read_yaml
+from fashioniq.files import UserError
+from fashioniq.yaml_files import read_yaml
 
 TYPES = {"garment": 0, "texture": 1, "fabric": 2, "shape": 3, "part": 4, "style": 5}
 _FOLDER = Path(__file__).parent / "phrases"

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from fashioniq.data.attributes import TYPES, AttributeVocabulary, find_attributes, own_words
-from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.languages import TOKEN, language, squeezed
 from fashioniq.data.photos import Photo

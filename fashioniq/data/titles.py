@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import Catalog, title_of
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import title_of
 from fashioniq.files import UserError, read_json
 
 TEXTS = ("summary", "description")  # columns used in addition to the title

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 
 Weight = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Kind = Annotated[int, msgspec.Meta(ge=0, lt=ATTRIBUTE_LISTS)]

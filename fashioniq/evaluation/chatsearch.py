@@ -5,63 +5,46 @@ measures of Multiturn FashionIQ, are in metrics.json and in the table by rounds.
 """
 
 import random
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from msgspec import UNSET
-from msgspec.structs import replace
 from torch import Tensor
 
 from fashioniq.config import EvalChatsearch
-from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, Subtask
+from fashioniq.data.conversation_records import SUBTASKS, Subtask
 from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
-from fashioniq.data.items import Items
 from fashioniq.data.scores import matrix, read_scores
 from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
+from fashioniq.evaluation.changed_histories import exchanged, other_history, without_history
+from fashioniq.evaluation.chatsearch_tables import (
+    COLUMNS,
+    Queries,
+    Ranks,
+    by_rounds,
+    cells_of,
+    differences_of,
+    print_tables,
+    row_of,
+)
 from fashioniq.evaluation.output import check_results
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, discard, write_json, write_jsonl, write_text
-from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.measures import hits, measure
 from fashioniq.metrics.ranking import ranks_of_scores
-from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page
-from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
+from fashioniq.report.tables import csv_table, latex_table
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.systems.chatsearch import Found, VectorSearch, searches
 
-RECALLS = (1, 5, 10)
-MEASURES = (*(f"R@{n}" for n in RECALLS), "R@8", "MRR")
-COLUMNS = [f"{subtask} R@{n}" for subtask in SUBTASKS for n in RECALLS]
 RESULTS = ("metrics.json", "table.*", "ranks.*.jsonl", "*.trec", "topics.tsv")
 BEST = 5  # items of each ranking on the page
 SHOWN = 8  # conversations of each sub-task on the page
-Ranks = dict[Subtask, Tensor]  # 0-based ranks of the targets of a sub-task, Q
 Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the best items, by sample
 Asked = dict[Subtask, Found]  # queries of the first method
-
-
-@dataclass(frozen=True)
-class Queries:
-    """Conversations of a sub-task, ids of its gallery, and the positions of the targets there and of its items."""
-
-    samples: list[ConversationSample]
-    ids: list[str]
-    target_Q: Tensor
-    item_N: Tensor
-
-    def gallery(self, search: VectorSearch) -> Gallery:
-        """The gallery with the vectors of a search."""
-        vectors_ND = search.vectors_ND[self.item_N]
-        return Gallery(Items.without_attributes(self.ids, vectors_ND), vectors_ND)
 
 
 def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
@@ -87,15 +70,15 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
         run=str(settings.run) if settings.run else UNSET,
         encoder=settings.encoder or UNSET,
         seed=settings.seed,
-        rows=[{"method": name, **_row(one, tasks)} for name, one in ranks.items()],
-        rounds=_by_rounds(ranks, tasks),
+        rows=[{"method": name, **row_of(one, tasks)} for name, one in ranks.items()],
+        rounds=by_rounds(ranks, tasks),
         checks=_checks(found[first], tasks, asked, ranks[first], settings.seed) if first in found else [],
         shows_picture={
             subtask: 100 * one.shows_Q.double().mean().item()
             for subtask, one in asked.items()
             if one.shows_Q is not None
         },
-        differences=_differences(ranks, tasks, settings.samples, settings.seed),
+        differences=differences_of(ranks, tasks, settings.samples, settings.seed),
         provenance=provenance(
             {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
             read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
@@ -104,7 +87,7 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
     samples = [sample for task in tasks.values() for sample in task.samples]
     write_topics(out, [TrecTopic(one.id, one.target, one.transcript) for one in samples])
     _write(out, metrics, data, tasks, best=best)
-    _print(metrics)
+    print_tables(metrics)
     print(f"results in {out}")
     return metrics
 
@@ -189,7 +172,7 @@ def _write(
 ) -> None:
     """Write metrics.json, the table, and the page with some conversations of each sub-task."""
     header = ["method", *COLUMNS, "mean"]
-    rows = [_cells(row) for row in metrics.rows]
+    rows = [cells_of(row) for row in metrics.rows]
     write_json(out / "metrics.json", metrics.plain())
     write_text(
         out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in metrics.rows])
@@ -197,7 +180,7 @@ def _write(
     write_text(out / "table.tex", latex_table(header, rows))
     tables = [("Recall in percent", header, rows)]
     if metrics.checks:
-        checked = [_cells(row, "check") for row in metrics.checks]
+        checked = [cells_of(row, "check") for row in metrics.checks]
         tables.append((f"Checks of {metrics.rows[0]['method']}", ["check", *header[1:]], checked))
     chance = random.Random(metrics.seed)
     shown = [
@@ -249,66 +232,11 @@ def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask
     return tasks, sum(len(task.samples) for task in tasks.values()) / every
 
 
-def _measures(rank_Q: Tensor, gallery: int) -> dict[str, float]:
-    return {name: measure(name).by_turn(rank_Q.unsqueeze(1), gallery)[0] for name in MEASURES}
-
-
-def _row(ranks: Ranks, tasks: dict[Subtask, Queries]) -> dict[str, float | None]:
-    """Measures of all sub-tasks, None where there are no ranks, and the mean of R@1, 5 and 10 that there are."""
-    row: dict[str, float | None] = dict.fromkeys(COLUMNS)
-    for subtask, rank_Q in ranks.items():
-        own = _measures(rank_Q, len(tasks[subtask].ids))
-        row |= {f"{subtask} {name}": value for name, value in own.items()}
-    known = [value for value in (row[name] for name in COLUMNS) if value is not None]
-    return row | {"mean": sum(known) / len(known) if known else None}
-
-
-def _by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[dict[str, Any]]:
-    """R@N of the conversations of the same kind with the same number of the user's turns."""
-    rows = []
-    for subtask, task in tasks.items():
-        groups: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for number, sample in enumerate(task.samples):
-            groups[sample.kind, sample.rounds].append(number)
-        for (kind, rounds), numbers in sorted(groups.items()):
-            about = {"subtask": subtask, "kind": kind, "rounds": rounds, "samples": len(numbers)}
-            for name, one in ranks.items():
-                if subtask in one:
-                    own = _measures(one[subtask][numbers], len(task.ids))
-                    rows.append({"method": name, **about, **own})
-    return rows
-
-
-def without_history(samples: Sequence[ConversationSample]) -> list[ConversationSample]:
-    """The conversations without what was said before the last round."""
-    return [replace(sample, turns=sample.last_round) for sample in samples]
-
-
-def other_history(samples: Sequence[ConversationSample], seed: int) -> list[ConversationSample]:
-    """The last two turns of the conversations after the history of another one of them."""
-    order = random.Random(seed).sample(range(len(samples)), len(samples))
-    other = dict(zip(order, order[1:] + order[:1], strict=True))
-    return [sample.with_history_of(samples[other[number]]) for number, sample in enumerate(samples)]
-
-
-def exchanged(target_Q: Tensor, seed: int) -> Tensor:
-    """The targets in random order, none at its own place if that is possible."""
-    chance, own = random.Random(seed), target_Q.tolist()
-    swapped = chance.sample(own, len(own))
-    for one in range(len(own)):
-        if swapped[one] == own[one]:
-            others = [n for n in range(len(own)) if own[one] not in (swapped[n], own[n])]
-            if others:
-                other = chance.choice(others)
-                swapped[one], swapped[other] = swapped[other], swapped[one]
-    return torch.tensor(swapped)
-
-
 def _checks(
     search: VectorSearch, tasks: dict[Subtask, Queries], asked: Asked, own: Ranks, seed: int
 ) -> list[dict[str, Any]]:
     """Measures of the first method with other and without history, and with exchanged targets."""
-    rows: list[dict[str, Any]] = [{"check": "as it is", **_row(own, tasks)}]
+    rows: list[dict[str, Any]] = [{"check": "as it is", **row_of(own, tasks)}]
     for name, changed in (
         ("history of another", lambda samples: other_history(samples, seed)),
         ("no history", without_history),
@@ -319,40 +247,12 @@ def _checks(
                 continue
             if conversed := search.converse(task.gallery(search), changed(task.samples), task.target_Q):
                 ranks[subtask] = conversed[1]
-        rows.append({"check": name, **_row(ranks, tasks)})
+        rows.append({"check": name, **row_of(ranks, tasks)})
     ranks = {
         subtask: tasks[subtask].gallery(search).rank(one.query_QD, exchanged(tasks[subtask].target_Q, seed))
         for subtask, one in asked.items()
     }
-    return [*rows, {"check": "exchanged targets", **_row(ranks, tasks)}]
-
-
-def _differences(
-    ranks: dict[str, Ranks], tasks: dict[Subtask, Queries], samples: int, seed: int
-) -> list[dict[str, Any]]:
-    """Differences of R@10 of the first method to the others by sub-task, with intervals and corrected p."""
-    (first, own), *others = ranks.items()
-    rows: list[dict[str, Any]] = []
-    for name, theirs in others:
-        for subtask in [one for one in theirs if one in own]:
-            targets = [sample.target for sample in tasks[subtask].samples]
-            values = (hits(one[subtask], 10).numpy().astype(np.float64) for one in (own, theirs))
-            difference_N = per_target(np.subtract(*values), targets)
-            if len(difference_N) < 2:
-                continue
-            rows.append(
-                {
-                    "methods": [first, name],
-                    "subtask": subtask,
-                    "measure": "R@10",
-                    "difference": float(difference_N.mean()),
-                    "interval": bootstrap_interval(difference_N, samples, seed),
-                    "p": randomisation_p(difference_N, samples, seed),
-                }
-            )
-    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_corrected"] = corrected
-    return rows
+    return [*rows, {"check": "exchanged targets", **row_of(ranks, tasks)}]
 
 
 def _best(task: Queries, rank_Q: Tensor, item_QK: Tensor) -> Best:
@@ -382,51 +282,3 @@ def _write_ranks(out: Path, name: str, ranks: Ranks, tasks: dict[Subtask, Querie
             for sample, rank in zip(tasks[subtask].samples, rank_Q.tolist(), strict=True)
         ],
     )
-
-
-def _cells(row: dict[str, Any], first: str = "method") -> list[str]:
-    return [row[first], *("–" if row[name] is None else f"{row[name]:.2f}" for name in (*COLUMNS, "mean"))]
-
-
-def _print(metrics: ChatSearchMetrics) -> None:
-    header = [name.replace(" ", "\n") for name in (*COLUMNS, "mean")]
-    sizes = ", ".join(
-        f"{subtask} {metrics.samples[subtask]:,} conversations in {size:,} items"
-        for subtask, size in metrics.galleries.items()
-    )
-    print(f"test: {sizes}; {100 * metrics.coverage:.1f} % of the conversations have features")
-    print_table(["method", *header], [_cells(row) for row in metrics.rows])
-    if metrics.checks:
-        print_table(
-            [f"checks of {metrics.rows[0]['method']}", *header],
-            [_cells(row, "check") for row in metrics.checks],
-        )
-    first = metrics.rows[0]["method"]
-    own = [row for row in metrics.rounds if row["method"] == first]
-    print_table(
-        [f"{first} by", "kind", "rounds", "conversations", *MEASURES],
-        [
-            [row["subtask"], row["kind"], str(row["rounds"]), f"{row['samples']:,}"]
-            + [rounded(name, row[name]) for name in MEASURES]
-            for row in own
-        ],
-        left=2,
-    )
-    if metrics.differences:
-        print_table(
-            ["difference of R@10", "sub-task", "points", "95 % interval", "p corrected"],
-            [
-                [
-                    " − ".join(row["methods"]),
-                    row["subtask"],
-                    f"{row['difference']:+.2f}",
-                    f"{row['interval'][0]:+.2f} to {row['interval'][1]:+.2f}",
-                    f"{row['p_corrected']:.4f}",
-                ]
-                for row in metrics.differences
-            ],
-            left=2,
-        )
-    if metrics.shows_picture:
-        shares = ", ".join(f"{subtask} {share:.1f} %" for subtask, share in metrics.shows_picture.items())
-        print(f"shows a picture by itself: {shares}")

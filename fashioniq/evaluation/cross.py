@@ -14,7 +14,8 @@ from fashioniq.data.evaluations import TurnMetrics, read_metrics
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.run import evaluate
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, checksum, locked, read_json, write_json, write_text
+from fashioniq.files import UserError, checksum, read_json, write_json, write_text
+from fashioniq.locks import locked
 from fashioniq.models.configs import DRAWN
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cross_table import cross_csv, cross_latex, cross_row, cross_text

@@ -24,13 +24,15 @@ from fashioniq.askers.by_name import (
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
-from fashioniq.data.catalog import Catalog, picture_paths
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import picture_paths
 from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues, written_round
 from fashioniq.data.parts import named_part
 from fashioniq.data.sanitize import UNKNOWN
-from fashioniq.files import UserError, checksum, locked, read_json, remove_leftovers, write_json
+from fashioniq.files import UserError, checksum, read_json, remove_leftovers, write_json
 from fashioniq.generators.described_products import describer_of
 from fashioniq.llm.local import VisualQuestionAnswerer
+from fashioniq.locks import locked
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout

@@ -23,16 +23,8 @@ import numpy as np
 
 from fashioniq.data.arrays import UNREADABLE
 from fashioniq.features.store import DIFFERENT, FILES, PLAN, Contents, FeatureStore, StoreFile
-from fashioniq.files import (
-    UserError,
-    atomic_write,
-    checksum,
-    locked,
-    read_json,
-    remove_leftovers,
-    why,
-    write_json,
-)
+from fashioniq.files import UserError, atomic_write, checksum, read_json, remove_leftovers, why, write_json
+from fashioniq.locks import locked
 
 PART = 256  # products per part
 

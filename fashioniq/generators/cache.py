@@ -14,18 +14,9 @@ from typing import Any
 import msgspec
 
 from fashioniq.data.images import UnreadableImage, load_image
-from fashioniq.files import (
-    BRIEF,
-    UserError,
-    atomic_write,
-    check_writable,
-    checksum,
-    locked,
-    read_json,
-    typed,
-    write_json,
-)
+from fashioniq.files import UserError, atomic_write, check_writable, checksum, read_json, typed, write_json
 from fashioniq.generators.pictures import Generated, Generator, PictureRequest, Status
+from fashioniq.locks import BRIEF, locked
 
 KEPT: Mapping[Status, float] = {  # seconds; other outcomes, which may pass, are not kept
     "ok": float("inf"),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.data.languages import language
-from fashioniq.files import read_yaml
 from fashioniq.language.tokens import folded, key_of, phrase_of
+from fashioniq.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent
 FILLER = "filler"

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError, atomic_write, locked, read_json, refuse_special, typed, write_json
+from fashioniq.files import UserError, atomic_write, read_json, refuse_special, typed, write_json
+from fashioniq.locks import locked
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery, SearchEngine, candidates
 

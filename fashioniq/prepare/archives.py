@@ -10,7 +10,7 @@ from struct import error as StructError
 from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from fashioniq.data.catalog import IMAGE_SUFFIXES
+from fashioniq.data.catalog_files import IMAGE_SUFFIXES
 from fashioniq.files import UserError, cannot_write, why
 
 MOST_MEMBERS = 2_000_000

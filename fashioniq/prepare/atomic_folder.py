@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fashioniq.files import UserError, cannot_write, locked, read_json, write_json
+from fashioniq.files import UserError, cannot_write, read_json, write_json
+from fashioniq.locks import locked
 
 LAST = "catalog.json"  # describes the contents of the folder, so it is moved last
 _REPLACED = "dropped.json"  # covers the whole folder, so every new category replaces it

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.words import tokenize
-from fashioniq.files import BRIEF, UserError, locked, one_line, read_json, write_json
+from fashioniq.files import UserError, one_line, read_json, write_json
+from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.pairs_to_caption import Comparison
 
 LONGEST_CAPTION = 300  # characters

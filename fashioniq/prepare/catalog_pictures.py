@@ -9,7 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.files import BRIEF, UserError, locked, read_json, write_json
+from fashioniq.files import UserError, read_json, write_json
+from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.downloading import REASONS, Outcome, download, read_addresses
 from fashioniq.prepare.fetching import Limits
 

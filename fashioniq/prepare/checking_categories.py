@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, SPLITS, title_of
+from fashioniq.data.catalog import SPLITS
+from fashioniq.data.catalog_files import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, title_of
 from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.offers import fault_of_offer, offers_file

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
-from fashioniq.files import UserError, checksum, locked, read_text, writing
+from fashioniq.files import UserError, checksum, read_text, writing
 from fashioniq.http import Unfetched
+from fashioniq.locks import locked
 from fashioniq.prepare.archives import is_safe
 from fashioniq.prepare.fetching import Fetcher, Limits
 

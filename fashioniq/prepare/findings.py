@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.catalog import ATTRIBUTE_LISTS
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.files import UserError, read_json
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json

@@ -8,7 +8,8 @@ from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.attributes import TYPES, AttributeVocabulary, add_word, find_attributes, word_of_type
-from fashioniq.data.catalog import LABEL_FOLDERS, SPLITS, Catalog
+from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import LABEL_FOLDERS
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
 from fashioniq.files import UserError, atomic_write, remove_leftovers

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import SPLITS, Catalog, title_of
+from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import title_of
 from fashioniq.data.titles import product_rows
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, atomic_write, remove_leftovers

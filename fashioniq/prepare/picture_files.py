@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import IMAGE_SUFFIXES
+from fashioniq.data.catalog_files import IMAGE_SUFFIXES
 from fashioniq.data.images import PictureReader, UnreadableImage, load_square
 from fashioniq.data.words import composed
 from fashioniq.files import UserError

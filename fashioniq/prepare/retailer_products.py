@@ -20,7 +20,8 @@ from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
 from fashioniq.prepare.picture_files import PictureFolder, title_of
 from fashioniq.prepare.source import ImportSource
-from fashioniq.prepare.tables import MissingColumn, Row, read_rows
+from fashioniq.prepare.table_rows import MissingColumn, Row
+from fashioniq.prepare.tables import read_rows
 
 
 @dataclass(frozen=True)

@@ -10,35 +10,15 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fashioniq.data.words import composed
 from fashioniq.files import UserError, reading, why
+from fashioniq.prepare.table_rows import MissingColumn, Row, cell_text, check_columns
 
 _MOST_BYTES = 1_000_000_000  # of an unpacked workbook
-
-
-class MissingColumn(UserError):
-    """A table lacks the column `column`."""
-
-    def __init__(self, path: Path, column: str, names: Sequence[str]) -> None:
-        super().__init__(f"{path} has no column {column!r}: found {', '.join(names) or 'an empty file'}")
-        self.column, self.names = column, names
-
-
-@dataclass(frozen=True)
-class Row:
-    """Values of a row by column, or the reason why it is unreadable.
-
-    `line` counts from 1; for Excel and Parquet, it counts rows.
-    """
-
-    line: int
-    values: dict[str, str]
-    reason: str = ""
 
 
 def read_rows(
@@ -84,20 +64,6 @@ def column_names(path: Path, encoding: str | None = None, sheet: str | None = No
     return []
 
 
-def _present(
-    path: Path, names: Sequence[str], needed: Sequence[str], wanted: Sequence[str]
-) -> dict[str, int]:
-    """Positions of the columns to read, by the names that were asked for."""
-    names = list(map(composed, names))
-    for column in needed:
-        if not (count := names.count(composed(column))):
-            raise MissingColumn(path, column, names)
-        if count > 1:
-            raise UserError(f"{path} has the column {column!r} {count} times: rename all but one")
-    found = [*needed, *(column for column in wanted if names.count(composed(column)) == 1)]
-    return {column: names.index(composed(column)) for column in found}
-
-
 def _text_encoding(name: str) -> str:
     """Name of an encoding; for UTF-8, the one that skips a byte order mark. Raises UserError if unknown."""
     try:
@@ -128,7 +94,7 @@ def _read_text(
 ) -> Iterator[Row]:
     with open(path, encoding=encoding, newline="") as file:
         names, delimiter = _header(file, needed, "\t" if path.suffix.lower() == ".tsv" else ",;\t")
-        position_of = _present(path, names, needed, wanted)
+        position_of = check_columns(path, names, needed, wanted)
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         next(reader, None)
@@ -200,12 +166,12 @@ def _read_workbook(
 def _rows_of_cells(
     path: Path, cells: Iterator[Sequence[Any]], needed: Sequence[str], wanted: Sequence[str]
 ) -> Iterator[Row]:
-    names = [_text(value) for value in next(cells, ())]
+    names = [cell_text(value) for value in next(cells, ())]
     while names and not names[-1]:
         names.pop()
-    position_of = _present(path, names, needed, wanted)
+    position_of = check_columns(path, names, needed, wanted)
     for line, row in enumerate(cells, 2):
-        values = [_text(value) for value in row[: len(names)]]
+        values = [cell_text(value) for value in row[: len(names)]]
         if any(values):
             values += [""] * (len(names) - len(values))
             yield Row(line, {column: values[position] for column, position in position_of.items()})
@@ -223,7 +189,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str], _: N
                 for name in wanted
                 if schema.names.count(name) == 1 and not pyarrow.types.is_nested(schema.field(name).type)
             ]
-            position_of = _present(path, schema.names, needed, flat)
+            position_of = check_columns(path, schema.names, needed, flat)
             for column, position in position_of.items():
                 if pyarrow.types.is_nested(kind := schema.field(position).type):
                     raise UserError(
@@ -232,7 +198,7 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str], _: N
             lines = count(1)
             names = [schema.names[position] for position in position_of.values()]
             for batch in file.iter_batches(columns=names):
-                texts = [[_text(value) for value in batch.column(name).to_pylist()] for name in names]
+                texts = [[cell_text(value) for value in batch.column(name).to_pylist()] for name in names]
                 for values in zip(*texts, strict=True):
                     yield Row(next(lines), dict(zip(position_of, values, strict=True)))
     except UnicodeDecodeError:
@@ -265,7 +231,7 @@ def _read_json_lines(path: Path, needed: Sequence[str], wanted: Sequence[str], _
             else:
                 yield Row(line, values)
     if names or not dropped:
-        _present(path, list(names), needed, ())
+        check_columns(path, list(names), needed, ())
 
 
 def _object(content: bytes) -> dict[str, Any]:
@@ -283,24 +249,10 @@ def _object(content: bytes) -> dict[str, Any]:
 def _flat(column: str, value: Any) -> str:
     if isinstance(value, list | dict):
         raise ValueError(f"{column!r} holds {'a list' if isinstance(value, list) else 'an object'}")
-    text = _text(value)
+    text = cell_text(value)
     if not text.isascii():
         text.encode()  # JSON can contain half a surrogate pair, which UTF-8 cannot; raises a ValueError
     return text
-
-
-def _text(value: Any) -> str:
-    """Value as in a CSV.
-
-    Whole floats become integers, because integer columns with missing values are read as floats.
-    """
-    if value is None or value != value:  # NaN
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return (value.decode() if isinstance(value, bytes) else str(value)).strip()
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str], Sequence[str], Any], Iterator[Row]]] = {

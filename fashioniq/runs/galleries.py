@@ -13,7 +13,8 @@ from torch import Tensor
 
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, checksum, locked, read_json, typed, why, write_json
+from fashioniq.files import UserError, atomic_write, checksum, read_json, typed, why, write_json
+from fashioniq.locks import locked
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import BUILDING, approximate

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, checksum, read_json, read_yaml, why
+from fashioniq.files import UserError, checksum, read_json, why
 from fashioniq.runs import weights_file
+from fashioniq.yaml_files import read_yaml
 
 
 class Selection(NamedTuple):

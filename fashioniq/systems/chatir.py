@@ -13,7 +13,8 @@ from fashioniq.askers.limited import Limited
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalChatIR
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import ATTRIBUTE_LISTS, Catalog, picture_paths
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import ATTRIBUTE_LISTS, picture_paths
 from fashioniq.data.dialogues import (
     Dialogue,
     dialog_text,

@@ -12,14 +12,16 @@ import yaml
 from fashioniq import encoders
 from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.wording import obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
-from fashioniq.files import UserError, atomic_write, locked
+from fashioniq.files import UserError, atomic_write
+from fashioniq.locks import locked
 from fashioniq.loop.rollout import System
 from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel

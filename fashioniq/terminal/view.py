@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from fashioniq.data.cards import Product
-from fashioniq.data.catalog import LONGEST_TITLE
+from fashioniq.data.catalog_files import LONGEST_TITLE
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.dialog import Dialog
 from fashioniq.report.live import write_live_page

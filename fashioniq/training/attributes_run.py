@@ -10,7 +10,8 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import TrainAttributes
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.deepfashion import read_deepfashion
 from fashioniq.data.labelled import YES, LabelledSplits, labelled_products
 from fashioniq.encoders.timm import load_network

@@ -13,7 +13,7 @@ from fashioniq.config import (
     Training,
 )
 from fashioniq.features.selection import run_folder
-from fashioniq.files import exclusive
+from fashioniq.locks import exclusive
 from fashioniq.runs import Run, read_run
 from fashioniq.training.nodes import launched_rank
 

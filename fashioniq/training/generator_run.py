@@ -10,7 +10,8 @@ from PIL import Image
 
 from fashioniq.categories import canonical
 from fashioniq.config import TrainGenerator
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.prompts import PromptWords, described_products
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator

@@ -17,17 +17,10 @@ from fashioniq.config import (
     TrainGenerator,
     Training,
 )
-from fashioniq.files import (
-    UserError,
-    read_yaml,
-    reading,
-    refuse_special,
-    remove_leftovers,
-    why,
-    write_text,
-)
+from fashioniq.files import UserError, reading, refuse_special, remove_leftovers, why, write_text
 from fashioniq.training.folder import command_of
 from fashioniq.training.nodes import launched_rank
+from fashioniq.yaml_files import read_yaml
 
 # options that may differ when a run is resumed
 MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}

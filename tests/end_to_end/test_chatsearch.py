@@ -15,7 +15,7 @@ import fashioniq
 from fashioniq import Message
 from fashioniq.cli import main
 from fashioniq.data.conversations import Conversations
-from fashioniq.evaluation.chatsearch import exchanged, other_history, without_history
+from fashioniq.evaluation.changed_histories import exchanged, other_history, without_history
 from fashioniq.features.store import FeatureStore
 from fashioniq.models.chat_tokens import Tokenized
 from fashioniq.systems import chatsearch

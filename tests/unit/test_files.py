@@ -11,12 +11,9 @@ import pytest
 
 from fashioniq.files import (
     UserError,
-    append_line,
     atomic_write,
     check_writable,
     checksum,
-    exclusive,
-    locked,
     read_json,
     read_text,
     remove_leftovers,
@@ -25,6 +22,7 @@ from fashioniq.files import (
     write_jsonl,
     write_text,
 )
+from fashioniq.locks import append_line, exclusive, locked
 from fashioniq.provenance import running
 from tests.waiting import LIMIT, ended, joined
 
@@ -147,7 +145,7 @@ def test_a_path_that_was_only_locked_leaves_no_folders(tmp_path):
 
 
 def test_a_process_that_is_killed_lets_go_of_its_folder(tmp_path):
-    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.files import locked\n"
+    code = "import sys\nfrom pathlib import Path\nfrom fashioniq.locks import locked\n"
     code += "with locked(Path(sys.argv[1])):\n    print('locked', flush=True)\n    sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

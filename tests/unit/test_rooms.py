@@ -8,7 +8,7 @@ import pytest
 import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
-LOWEST = "files plugins categories compat provenance options http hub waiting"
+LOWEST = "files locks yaml_files plugins categories compat provenance options http hub waiting"
 MAY_KNOW = {  # room: the rooms that its files may import, besides itself and the lowest ones
     "config": "models",  # the sizes of the models, without torch
     "data": "",

@@ -9,7 +9,8 @@ from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
-from fashioniq.files import BRIEF, UserError, append_line, json_line, locked, one_line
+from fashioniq.files import UserError, json_line, one_line
+from fashioniq.locks import BRIEF, append_line, locked
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import System

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import track
 
 from fashioniq.config import CheckData
-from fashioniq.data.catalog import SPLITS, categories_in
+from fashioniq.data.catalog import SPLITS
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, plain, why, write_json
 from fashioniq.prepare.checking import check_folder

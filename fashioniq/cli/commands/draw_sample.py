@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from fashioniq.config import DrawSample
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.sample import draw_sample
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from fashioniq.config import ExtractAttributes
 from fashioniq.data.attributes import AttributeVocabulary, own_words
-from fashioniq.data.catalog import LONGEST_TITLE, Catalog
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import LONGEST_TITLE
 from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
 from fashioniq.files import plain

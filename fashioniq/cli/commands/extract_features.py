@@ -5,7 +5,8 @@ from pathlib import Path
 
 from fashioniq import encoders
 from fashioniq.config import ExtractFeatures
-from fashioniq.data.catalog import IMAGE_SUFFIXES, Catalog, categories_in, picture_paths
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import IMAGE_SUFFIXES, categories_in, picture_paths
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import read_search_space
 from fashioniq.features import pictures as sources

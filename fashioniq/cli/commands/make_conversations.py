@@ -9,7 +9,8 @@ import numpy as np
 from rich.progress import track
 
 from fashioniq.config import MakeConversations
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.conversation_records import (
     CONVERSATION_SPLITS,
     SUBTASKS,
@@ -21,7 +22,8 @@ from fashioniq.data.conversation_records import (
 from fashioniq.data.conversations import fault_of_sample
 from fashioniq.data.writers import Writer
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, check_writable, locked, remove_leftovers, write_json
+from fashioniq.files import UserError, check_writable, remove_leftovers, write_json
+from fashioniq.locks import locked
 from fashioniq.prepare.conversation_files import (
     ReviewLine,
     Samples,

@@ -105,7 +105,7 @@ def _zero_shot(settings: Serve) -> list[Path]:
     """Runs of --encoder, which search without training."""
     if settings.encoder is None:
         return []
-    from fashioniq.data.catalog import categories_in
+    from fashioniq.data.catalog_files import categories_in
     from fashioniq.systems.zero_shot import prepare
 
     data = settings.data or Path("data/fashioniq")

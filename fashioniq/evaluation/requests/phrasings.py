@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import fashioniq.data
 from fashioniq.data.languages import Language, PhraseGroup, squeezed
-from fashioniq.files import UserError, read_yaml
+from fashioniq.files import UserError
+from fashioniq.yaml_files import read_yaml
 
 _FOLDER = Path(fashioniq.data.__file__).parent / "requests"
 LONGEST_ATTRIBUTE = 2  # words before a noun

@@ -15,7 +15,6 @@ from fashioniq.data.trec import TrecTopic, run_lines, write_topics
 from fashioniq.data.words import tokenize
 from fashioniq.files import (
     UserError,
-    locked,
     read_json,
     reading,
     remove_leftovers,
@@ -26,6 +25,7 @@ from fashioniq.files import (
     write_text,
     writing,
 )
+from fashioniq.locks import locked
 from fashioniq.report.learning import write_learning_page
 from fashioniq.service.learning.rules import SPLITS, LiveSession
 from fashioniq.service.learning.verdict import Gate, Rule

@@ -17,7 +17,8 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import protocol_of
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, check_writable, exclusive
+from fashioniq.files import UserError, check_writable
+from fashioniq.locks import exclusive
 from fashioniq.metrics.ranking import recall_at
 from fashioniq.prepare.similar import copies, look_of
 from fashioniq.runs import RetrieverRun, read_run

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from fashioniq.data.attributes import vocabulary_of
-from fashioniq.data.catalog import Catalog, categories_in
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.conversation_records import ConversationTurn
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.differences import Described

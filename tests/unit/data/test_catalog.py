@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from fashioniq.data.catalog import Catalog, Pair, categories_in, text_of
+from fashioniq.data.catalog import Catalog, Pair, text_of
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.files import UserError
 
 SPLITS = {"train": ["A", "B", "C"], "val": ["D", "E"], "test": ["F", "G"]}

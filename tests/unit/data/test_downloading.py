@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from fashioniq import http
-from fashioniq.files import UserError, locked
+from fashioniq.files import UserError
+from fashioniq.locks import locked
 from fashioniq.prepare import fetching
 from fashioniq.prepare.catalog_pictures import coverage
 from fashioniq.prepare.downloading import TEMPORARY, Outcome, download, read_addresses

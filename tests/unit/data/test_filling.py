@@ -12,7 +12,8 @@ import pytest
 from fashioniq.features import writer as filling
 from fashioniq.features.store import DIFFERENT, Contents, FeatureStore
 from fashioniq.features.writer import StorePart, fill_store, words_to_keep
-from fashioniq.files import UserError, checksum, locked
+from fashioniq.files import UserError, checksum
+from fashioniq.locks import locked
 from tests.waiting import ended
 
 IDS = [f"P{n:02}" for n in range(10)]

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from fashioniq.data.catalog import LONGEST_TITLE, Catalog, title_of
+from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import LONGEST_TITLE, title_of
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.files import UserError
 

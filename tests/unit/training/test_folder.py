@@ -8,7 +8,8 @@ import pytest
 
 from fashioniq import config
 from fashioniq.cli import COMMANDS
-from fashioniq.files import UserError, exclusive
+from fashioniq.files import UserError
+from fashioniq.locks import exclusive
 from fashioniq.training.folder import alone, folder_of
 
 TRAININGS = {name: kind for name, kind in COMMANDS.items() if issubclass(kind, config.Training)}

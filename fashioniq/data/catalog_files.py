@@ -1,0 +1,54 @@
+"""Names of the files and pictures of a catalog, titles and label lists."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fashioniq.categories import from_file_name
+from fashioniq.data.words import composed
+from fashioniq.files import UserError
+
+LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may contain the labels
+# In the released files, the longest real title has 370 characters; 117 longer texts are page scripts.
+LONGEST_TITLE = 1000  # characters
+ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
+IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
+
+
+def title_of(row: Mapping[str, Any]) -> str:
+    """Title in a row of titles/; empty if there is none or it is longer than LONGEST_TITLE."""
+    title = row.get("title")
+    return composed(title.strip()) if isinstance(title, str) and len(title) <= LONGEST_TITLE else ""
+
+
+def categories_in(root: Path) -> list[str]:
+    """Categories with splits in a Fashion IQ folder, by their canonical names."""
+    return sorted(
+        {from_file_name(path.name.split(".")[1]) for path in (root / "image_splits").glob("split.*.*.json")}
+    )
+
+
+def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
+    """Picture file of each name that has one in the folder, with or without a suffix."""
+    found = {}
+    for name in names if folder else []:
+        paths = (Path(folder or "") / (name + suffix) for suffix in ("", *IMAGE_SUFFIXES))
+        if path := next((path for path in paths if path.is_file()), None):
+            found[name] = path
+    return found
+
+
+def merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
+    well_formed = isinstance(lists, list) and lists and len(lists) % ATTRIBUTE_LISTS == 0
+    if not well_formed or not all(
+        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists
+    ):
+        raise UserError(
+            f"{path}: expected 6, 12 or 18 lists of words for {name}, found {json.dumps(lists)[:80]}"
+        )
+    merged: list[list[str]] = []
+    for kind in range(ATTRIBUTE_LISTS):
+        words = [composed(word) for part in lists[kind::ATTRIBUTE_LISTS] for word in part]
+        merged.append(list(dict.fromkeys(words)))
+    return merged
