@@ -5,7 +5,9 @@ takes the name of a part finds all of them; what a part of a kind has to be is i
 """
 
 import importlib
+import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import cache
@@ -77,6 +79,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
     },
 }
 _OF_MODELS = ("endpoint", "local")  # endpoint:NAME is a model at OPENAI_BASE_URL, local:NAME one of the hub
+ASKED_FOR = "FASHIONIQ_PARTS"  # modules, separated by commas, whose parts runs may name
 _NEEDED = {
     "systems": ("Options", "build"),
     "retrievers": ("Options", "start", "step", "embed_images"),
@@ -128,6 +131,19 @@ def find(kind: str, name: str) -> Any:
     if lacking := [one for one in _NEEDED.get(kind, ()) if not hasattr(part, one)]:
         raise _unknown(kind, name, f"it has no {' and no '.join(lacking)}")
     return part
+
+
+def check_recorded(kind: str, name: str, run: object) -> None:
+    """Raise UserError if loading a run would import a module that nobody asked for: neither a package with an entry
+    point, nor a module that was imported before, nor one of the environment variable FASHIONIQ_PARTS.
+    """
+    module = name.partition(":")[0]
+    if name in names(kind) or module in sys.modules or module in os.environ.get(ASKED_FOR, "").split(","):
+        return
+    raise UserError(
+        f"{run} needs the {kind[:-1]} {one_line(name)}, and loading it runs the code of {one_line(module)}; if you "
+        f"trust it, import that module first, or set {ASKED_FOR}={one_line(module)}"
+    )
 
 
 def options_of(kind: str, name: str) -> type | None:

@@ -38,7 +38,7 @@ class Encoder(Protocol):
         return [0] * len(texts)
 
 
-class Tokenized(Encoder):
+class TokenizingEncoder(Encoder):
     """Encoder of texts by a model and a tokenizer of `transformers`."""
 
     padding: bool | str = True  # to the longest text of a batch

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import Tokenized, check_finite, fingerprint, unit
+from fashioniq.encoders.protocol import TokenizingEncoder, check_finite, fingerprint, unit
 
 TYPES = (
     "bert",
@@ -21,7 +21,7 @@ TYPES = (
 Read = Callable[[str], Any]  # a JSON file of the model, None if there is none
 
 
-class SentenceEncoder(Tokenized):
+class SentenceEncoder(TokenizingEncoder):
     """Vector of a text: the mean of its tokens, or the first one."""
 
     def __init__(self, kind: str, model: Any, tokenizer: Any, limit: int, pooling: str) -> None:

@@ -12,11 +12,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import Tokenized, check_finite, digest_of, fingerprint, unit
+from fashioniq.encoders.protocol import TokenizingEncoder, check_finite, digest_of, fingerprint, unit
 from fashioniq.encoders.weights import read_weights
 
 
-class ImageText(Tokenized):
+class ImageText(TokenizingEncoder):
     """Base class: `text_names` and `image_names` are the parts of the model that encode texts and pictures."""
 
     model_class: ClassVar[str]

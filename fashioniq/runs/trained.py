@@ -150,6 +150,7 @@ def _load(
         raise UserError(
             f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
         )
+    plugins.check_recorded(parts, about.model, run)
     with _sizes_of(run, kind.KIND):
         model = create(parts, about.model, about.sizes)
     load_weights(run, model)

@@ -98,6 +98,7 @@ def _factory(run: Path, kind: str) -> Factory:
     if kind in plugins.BUILT_IN["runs"]:
         return cast(Factory, plugins.find("runs", kind).load)
     if plugins.is_from_outside("systems", kind):
+        plugins.check_recorded("systems", kind, run)
         if found := getattr(plugins.find("systems", kind), "load", None):
             return cast(Factory, found)
         raise UserError(f"the system {kind} of {run} cannot be loaded; give it a function load(run, chosen)")

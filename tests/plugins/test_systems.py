@@ -154,7 +154,20 @@ def test_an_export_says_that_it_is_no_retriever(run, refused, tmp_path):
     )
 
 
-def test_a_kind_of_run_that_no_system_loads_is_refused(run, tmp_path):
+def test_a_run_imports_no_module_that_was_not_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/unheard_of.py").write_text("raise SystemExit('executed')")
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    (tmp_path / "model.json").write_text(json.dumps({"kind": "unheard_of:Part"}))
+    with pytest.raises(UserError, match=r"set FASHIONIQ_PARTS=unheard_of$"):
+        fashioniq.load(tmp_path)
+    monkeypatch.setenv("FASHIONIQ_PARTS", "my_file,unheard_of")
+    with pytest.raises(SystemExit, match="executed"):
+        fashioniq.load(tmp_path)
+
+
+def test_a_kind_of_run_that_no_system_loads_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("FASHIONIQ_PARTS", "toy_parts.user")
     (tmp_path / "model.json").write_text(json.dumps({"kind": "toy_parts.user:Terse"}))
     with pytest.raises(UserError, match=r"there is no system toy_parts.user:Terse .it has no build"):
         fashioniq.load(tmp_path)
