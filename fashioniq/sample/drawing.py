@@ -13,7 +13,7 @@ from fashioniq.sample.garments import COLOURS, Garment, Rgb
 from fashioniq.sample.sheet import (
     OVERSAMPLING,
     WHITE,
-    Look,
+    GarmentLook,
     Point,
     Sheet,
     blend,
@@ -31,7 +31,7 @@ def draw_garment(garment: Garment, size: int, rng: random.Random) -> Image.Image
     ground = (grey + rng.randint(-3, 3), grey + rng.randint(-3, 3), grey + rng.randint(-3, 3))
     sheet = Sheet(
         side,
-        Look.of(garment, rng),
+        GarmentLook.of(garment, rng),
         zoom=rng.uniform(0.94, 1.02),
         shift=(rng.uniform(-2.5, 2.5), rng.uniform(-1.5, 1.5)),
     )

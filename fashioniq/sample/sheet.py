@@ -20,7 +20,7 @@ _HEY = (  # strokes of the three letters of the lettering motif: start x, y, end
 
 
 @dataclass(frozen=True)
-class Look:
+class GarmentLook:
     """Colours of a picture."""
 
     main: Rgb
@@ -29,7 +29,7 @@ class Look:
     shine: Rgb
 
     @classmethod
-    def of(cls, garment: Garment, rng: random.Random) -> "Look":
+    def of(cls, garment: Garment, rng: random.Random) -> "GarmentLook":
         shade = rng.uniform(-0.07, 0.04)
         towards = WHITE if shade > 0 else BLACK
         main, second = (
@@ -43,7 +43,7 @@ class Look:
 class Sheet:
     """Drawing surface: the painted cloth, and the mask of the garment."""
 
-    def __init__(self, side: int, look: Look, zoom: float, shift: Point) -> None:
+    def __init__(self, side: int, look: GarmentLook, zoom: float, shift: Point) -> None:
         self.look = look
         self._scale = side / 100 * zoom
         self._origin = (side * (0.5 + shift[0] / 100), side * ((1 - zoom) / 2 + shift[1] / 100))

@@ -284,6 +284,9 @@ def learned(room: Room, rng: Random) -> Trial:
     database, out = room.copy("log.db"), room.path("out")
     own = {number: word_of(number) + accents(rng) for number in range(24)}
     with closing(sqlite3.connect(database)) as connection:
+        connection.execute(
+            "PRAGMA secure_delete = ON"
+        )  # as the service: what moves to another page leaves nothing
         rows = connection.execute(
             "SELECT query_id, session_id, says FROM turn WHERE says IS NOT NULL"
         ).fetchall()

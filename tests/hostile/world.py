@@ -9,8 +9,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -35,7 +35,7 @@ from conftest import (
 )
 
 from fashioniq.cli import main
-from fashioniq.prepare import conversing
+from fashioniq.prepare import conversation_pool, conversing
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow
 
 CAPTIONER = {**TINY_CAPTIONER, "epochs": 1, "model.width": 16, "model.hidden": 16, "model.heads": 2}
@@ -67,9 +67,12 @@ CLOSED = "http://127.0.0.1:9"  # no server: connections are refused at once
 Options = dict[str, Any]
 
 
-def of_few_products() -> AbstractContextManager[Any]:
+@contextmanager
+def of_few_products() -> Iterator[None]:
     """Conversations are also made of as few products as the world has."""
-    return patch.multiple(conversing, GATE=1, LEAST_SIMILAR=0, MOST_SIMILAR=1)
+    every = patch.multiple(conversation_pool, LEAST_SIMILAR=0, MOST_SIMILAR=1)
+    with patch.object(conversing, "GATE", 1), every:
+        yield
 
 
 def run(command: str, **options: Any) -> int:
