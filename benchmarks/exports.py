@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.config import EvalDialogs
-from fashioniq.evaluation.protocols import PROTOCOLS
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.exports.onnx import INPUTS, compute, export_onnx, sessions
 from fashioniq.loop.gallery import Gallery
@@ -73,7 +73,7 @@ def quality(run: Path, folder: Path, user: str, data: Path, features: Path | Non
                 task, batch=lambda rows, batch=task.batch, opened=opened: with_files(batch(rows), opened)
             )
         torch.manual_seed(0)
-        done = run_dialogs(one, PROTOCOLS[task.protocol], batch_size=128)
+        done = run_dialogs(one, plugins.find("protocols", task.protocol), batch_size=128)
         last = turn_table(done.rank_NT, done.gallery)[-1]
         print(f"{user}  {engine:10}" + "".join(f"  {name} {last[name]:.3f}" for name in MEASURES))
 

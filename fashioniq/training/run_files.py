@@ -85,7 +85,10 @@ def refuse_foreign(run: Path) -> None:
     config, figures = run / "config.yaml", run / "metrics.csv"
     first = ""
     if config.is_file():
-        with reading(config, "configuration", "give another --run"), open(config, errors="replace") as file:
+        with (
+            reading(config, "configuration", "give another --run"),
+            open(config, encoding="utf-8", errors="replace") as file,
+        ):
             first = file.readline(len(_MADE))
     if first != _MADE and (
         found := next((path for path in (config, figures) if os.path.lexists(path)), None)

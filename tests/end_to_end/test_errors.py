@@ -180,7 +180,7 @@ CASES = [
     case("a_missing_run_is_named[user]", "dialogs", "in {tmp}/none, found no such folder", user="{tmp}/none"),
     case("a_missing_default_captioner_is_told_with_the_ways_out", "retriever", "found no captioner in runs/captioner-dresses, the default",
          "`fashioniq train-captioner --data", "--category dresses --features", "--captioner", "--users differences recorded", captioner=None),
-    case("an_unknown_training_user_is_named_with_the_known_ones", "retriever", "expected captioner, differences, recorded or a run",
+    case("an_unknown_training_user_is_named_with_the_known_ones", "retriever", "expected captioner, differences, recorded, a run",
          "found strangers", users="strangers"),
     case("a_missing_run_is_told_before_missing_data", "dialogs", "in {tmp}/none, found no such folder", "`fashioniq train-retriever`",
          run="{tmp}/none", data="{tmp}/none"),

@@ -173,7 +173,7 @@ def test_a_training_that_died_goes_on_to_the_same_losses(project, options, first
 def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(
     project, options, first, monkeypatch, capsys
 ):
-    monkeypatch.setattr("fashioniq.training.attributes_run._open", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr("fashioniq.training.attributes.PictureReader", lambda *_: pytest.fail("opened"))
     assert main(project.arguments("train-attributes", **options, run=first)) == 2
     assert "already has a run" in capsys.readouterr().err
 

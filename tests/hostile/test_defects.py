@@ -535,7 +535,7 @@ def test_an_option_without_a_value_in_a_file_is_refused(command, content, said, 
     ("command", "options", "said"),
     [
         ("train-retriever", {"run": "\x1b[31mred"}, "--run contains control characters"),
-        ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no --system [31mred;"),
+        ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no system [31mred;"),
         ("download-images", {"timeout": "9" * 400}, "--timeout is inf: it must be a finite number"),
     ],
 )

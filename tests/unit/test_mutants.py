@@ -175,10 +175,11 @@ def test_a_change_within_a_function_is_found_with_its_code(before, after, name):
 
 
 def test_a_constant_is_set_where_it_is_imported_and_in_what_is_made_of_it(monkeypatch):
-    for module, name in ((single_turn, "RECALLS"), (single_turn, "MEASURES"), (warm, "RECALLS")):
-        monkeypatch.setattr(
-            module, name, single_turn.RECALLS if name == "RECALLS" else single_turn.MEASURES, False
-        )
+    monkeypatch.setattr(warm, "RECALLS", single_turn.RECALLS, raising=False)
+    for module in list(sys.modules.values()):  # all that import them, to have them back in the end
+        for name in ("RECALLS", "MEASURES"):
+            if vars(module).get(name) is vars(single_turn)[name]:
+                monkeypatch.setattr(module, name, vars(single_turn)[name])
     path = Path(single_turn.__file__)
     source = path.read_text()
     constants(path, source.replace("RECALLS = (1, ", "RECALLS = (2, "))()
