@@ -64,7 +64,10 @@ def yaml_config(room: Room, rng: Random) -> Case:
         ]
     )
     case = case_of(room, command, "")
-    arguments, what = config_of(room, rng, command, valid(room)[command][0])
+    given = valid(room)[command][0]
+    if command in ("extract-attributes", "download-images"):
+        given = {**given, "data": room.catalog()}  # which they write to
+    arguments, what = config_of(room, rng, command, given)
     return Case([*command.split(), *arguments], f"{command}: {what}", [room.folder], False, said=case.said)
 
 
