@@ -301,6 +301,7 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     common = {"run": [runs.retriever], "database": f"sqlite:///{tmp_path}/service.db", "port": 0}
     assert "--run" in refused("serve", **common | {"run": []})
     assert "cannot listen" in refused("serve", **common, host="192.0.2.1")
+    assert "cannot listen" in refused("serve", **common, host="漢字 кириллица")
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "cannot" in refused("serve", **common, spool=f"{sample}/catalog.json/x")
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})

@@ -249,6 +249,12 @@ def test_vectors_too_large_to_compare_are_told(vector_runs, refused, tmp_path):
         assert told in refused(predictions=tmp_path / "large.npz")
 
 
+def test_queries_remove_what_a_killed_command_left(write_queries, tmp_path):
+    (tmp_path / ".queries.dresses-34p49w50.json").write_text("{")
+    write_queries(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["queries.dresses.json"]
+
+
 def test_vectors_for_some_products_cover_their_pairs_only(evaluate, write_queries, sample, tmp_path):
     write_queries(tmp_path)
     listed = read(tmp_path / "queries.dresses.json")

@@ -18,7 +18,7 @@ from fashioniq.evaluation.single_turn import (
     task_of,
 )
 from fashioniq.evaluation.single_turn_search import read_predictions
-from fashioniq.files import UserError, write_json
+from fashioniq.files import UserError, remove_leftovers, write_json
 
 
 def run(settings: Score) -> SingleTurnMetrics | dict[str, Any] | None:
@@ -59,6 +59,7 @@ def _write_queries(settings: Score, folder: Path) -> None:
     ]
     for task in tasks:
         path = folder / f"queries.{task.category}.json"
+        remove_leftovers(folder, of=path.name)
         queries = {
             query.name: {key: value for key, value in asdict(query).items() if key != "name"}
             for query in task.queries

@@ -130,7 +130,7 @@ def _allow_open_files(count: int) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, TypeError) as error:  # TypeError: a name that cannot be encoded
         raise UserError(
             f"cannot listen on {host}, port {port} ({why(error)}); give another --port, or correct --host"
         ) from error
