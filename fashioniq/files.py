@@ -70,13 +70,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     On success the temporary file is synced and renamed to `path`; otherwise it is removed.
     Raises UserError if the disk is full or the folder cannot be written.
     """
+    waiting = _waiting.get()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if waiting is not None and all(other.parent != path.parent for _, other in waiting.files):
+            remove_leftovers(path.parent)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
         os.close(handle)
     except OSError as error:
         raise cannot_write(path, error) from error
-    temporary, waiting = Path(name), _waiting.get()
+    temporary = Path(name)
     try:
         yield temporary
         with open(temporary, "rb+") as written:  # Windows syncs only files opened for writing
@@ -111,9 +114,9 @@ def together(folder: Path, *replaced: str) -> Iterator[None]:
     """Give the files written inside their names only when all of them are written; after an exception, remove them.
 
     The files in `folder` that match the patterns `replaced` are removed first, then the new ones are named in their
-    order. A block inside another one ends with it. Raises UserError if a file cannot be removed or named.
+    order; what a killed command left is removed from each folder before its first file. A block inside another one
+    ends with it. Raises UserError if a file cannot be removed or named.
     """
-    remove_leftovers(folder)
     outer = _waiting.get()
     waiting = outer or _Unnamed([], [])
     waiting.replaced.extend((folder, pattern) for pattern in replaced)

@@ -297,3 +297,19 @@ def test_files_written_together_replace_earlier_ones_only_when_all_are_written(t
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["metrics.json", "part", "run.trec"]
     assert (tmp_path / "metrics.json").read_text() == "new"
     assert (tmp_path / "metrics.json").stat().st_mode & 0o444 == 0o444
+
+
+def test_what_a_killed_command_left_is_removed_from_each_folder_of_files_written_together(tmp_path):
+    left = [
+        tmp_path / name
+        for name in (".table-0a1b2c3d.csv", "part/.run-0a1b2c3d.trec", "other/.run-0a1b2c3d.trec")
+    ]
+    for path in left:
+        write_text(path, "half")
+    with together(tmp_path):
+        write_text(tmp_path / "table.csv", "new")
+        write_text(tmp_path / "part/run.trec", "new")
+        with together(tmp_path):  # keeps what waits for its name
+            write_text(tmp_path / "metrics.json", "new")
+    assert [path.exists() for path in left] == [False, False, True]
+    assert {"table.csv", "metrics.json"} <= {path.name for path in tmp_path.iterdir()}
