@@ -222,7 +222,7 @@ class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
 
 @dataclass(kw_only=True)
 class Chat(OfRun, Asking):
-    """Search interactively with a trained system: type requests, see the products found; Ctrl-D ends the
+    """Search in a dialog in the terminal: type requests, see the products found; Ctrl-D ends the
     chat.
     """
 
@@ -257,7 +257,7 @@ class Chat(OfRun, Asking):
 
 @dataclass(kw_only=True)
 class Search(Verified, OfRun, Finds):
-    """Print the products that a trained system finds for a request."""
+    """Print the products found for a request, by a trained system or by an encoder without training."""
 
     run: Path | None = option(
         None, "run of train-retriever, train-composer or train-dialog-encoder", reads="run"

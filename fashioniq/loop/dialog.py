@@ -192,19 +192,19 @@ class Dialog(Generic[S]):
 
     def after(self, step: DialogStep) -> "Dialog[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""
-        live = self
+        dialog = self
         if step.like is not None:
-            return live.about(step.like).more_like(step.like)
+            return dialog.about(step.like).more_like(step.like)
         if step.less_like is not None:
-            return live.less_like(step.less_like)
+            return dialog.less_like(step.less_like)
         if step.wish is not None or step.dropped is not None:
             wishes = wishes_after(self.system, self.wishes, step)
             return replace(self, query=Query(self.query.vector_BD, [wishes]), before=self)
         if step.text:
-            return live.about(step.about, step.question).say(step.text, step.says)
+            return dialog.about(step.about, step.question).say(step.text, step.says)
         for text in step.says:
-            live = live.about(step.about, step.question).say(text)
-        return live
+            dialog = dialog.about(step.about, step.question).say(text)
+        return dialog
 
     def replay(self, steps: Sequence[DialogStep]) -> "Dialog[S]":
         """Return the dialog after these steps."""
