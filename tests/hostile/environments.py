@@ -229,7 +229,7 @@ def environments(room: Room, rng: Random) -> Case:
         locale = rng.choice(LOCALES)
         case.call, names = anew(locale), [name for name in names if name not in ("memory", "open files")]
         case.what += f" {locale}"
-    case.out += [room.folder] if "nowhere" in names else [room.path("out.parts")]
+    case.out += [room.folder] if "nowhere" in names else [room.path("out.parts"), room.path("out.json.parts")]
     case.what += f"{'anew, ' if new else ''}{' and '.join(names)}"
     inner = case.during
 
