@@ -454,31 +454,18 @@ def eval_single_turn(
     *,
     data: str | Path = ...,
     batch_size: int = ...,
-    category: Sequence[str | Path] = ...,
-    features: Sequence[str | Path] = ...,
-    split: Literal["train", "val", "test"] = ...,
-    gallery: Literal["original", "val-split"] = ...,
-    captions: Literal["each", "joined", "both-orders"] = ...,
-    exclude_candidate: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    run: Sequence[str | Path] = ...,
-    out: str | Path | None = ...,
-) -> SingleTurnMetrics: ...
-
-def score(
-    *,
-    data: str | Path = ...,
-    batch_size: int = ...,
     category: Sequence[str | Path] = ...,
+    run: Sequence[str | Path] = ...,
+    predictions: Sequence[str | Path] = ...,
+    queries: str | Path | None = ...,
+    sessions: str | Path | None = ...,
     features: Sequence[str | Path] = ...,
     split: Literal["train", "val", "test"] = ...,
+    out: str | Path | None = ...,
     gallery: Literal["original", "val-split"] = ...,
     captions: Literal["each", "joined", "both-orders"] = ...,
     exclude_candidate: bool = ...,
-    queries: str | Path | None = ...,
-    predictions: Sequence[str | Path] = ...,
-    sessions: str | Path | None = ...,
-    out: str | Path | None = ...,
 ) -> SingleTurnMetrics | dict[str, Any] | None: ...
 
 def eval_chatsearch(

@@ -43,7 +43,7 @@ from fashioniq.config.retrievers import (
     TrainDialogEncoder,
     TrainRetriever,
 )
-from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn, Score, SingleTurn
+from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn
 from fashioniq.config.service import ApiKey, Export, Forget, Learn, Serve
 from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
@@ -75,7 +75,6 @@ JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they
         "compare": Compare,
         "eval-captions": EvalCaptions,
         "eval-single-turn": EvalSingleTurn,
-        "score": Score,
         "eval-chatsearch": EvalChatsearch,
         "eval-requests": EvalRequests,
     },
@@ -120,11 +119,9 @@ __all__ = [
     "MakeDialogues",
     "PairReferences",
     "RetrieverTrainingSettings",
-    "Score",
     "Search",
     "Serve",
     "SimulatedDialogs",
-    "SingleTurn",
     "TrainAttributes",
     "TrainCaptioner",
     "TrainChatsearcher",

@@ -15,16 +15,40 @@ _LONGEST_NAME = 100  # characters of a row, which names files
 
 
 @dataclass(kw_only=True)
-class SingleTurn(Batched, InFolder):
-    """Options of both evaluations of single-turn retrieval: the queries and the gallery."""
+class EvalSingleTurn(OnDevice, Batched, InFolder):
+    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption.
+
+    With --predictions, evaluate rankings, vectors or scores of another system, with --sessions on recorded sessions;
+    with --queries, write the queries that it has to answer.
+    """
 
     category: list[str] = option(
         [], "categories: dresses, shirts, tops or your own; several give a table with their mean (required)"
+    )
+    run: list[str] = option([], "runs of train-retriever or train-composer, one per category")
+    predictions: list[str] = option(
+        [],
+        "prediction files of another system, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the "
+        "arrays queries, query_vectors, ids and vectors, or queries, ids and scores",
+    )
+    queries: Path | None = option(
+        None,
+        "folder to write the queries and the gallery to, as queries.CATEGORY.json; nothing is evaluated",
+    )
+    sessions: Path | None = option(
+        None,
+        "folder of Multiturn FashionIQ, whose sessions and galleries replace --data for --predictions; queries are "
+        "named SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files; several categories get no mean",
     )
     features: list[str] = option(
         [], "feature stores, one per category (default: DATA/features/CATEGORY, if needed)"
     )
     split: Split = option("val", "split whose pairs are the queries; released test pairs have no targets")
+    out: Path | None = option(
+        None,
+        OUT
+        + " (default: RUN/single-turn-…, or a folder named like the predictions; required for several categories)",
+    )
     gallery: Literal["original", "val-split"] = option(
         "original",
         "gallery: all products of the split, or only those in its pairs (VAL protocol, higher scores)",
@@ -37,49 +61,19 @@ class SingleTurn(Batched, InFolder):
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
 
-
-@dataclass(kw_only=True)
-class EvalSingleTurn(OnDevice, SingleTurn):
-    """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption."""
-
-    run: list[str] = option([], "runs of train-retriever or train-composer, one per category (required)")
-    out: Path | None = option(None, OUT + " (default: RUN/single-turn-…; required for several categories)")
-
-
-@dataclass(kw_only=True)
-class Score(SingleTurn):
-    """Score rankings, vectors or scores of another system on single-turn retrieval, or on recorded sessions.
-
-    With --queries, write the queries of single-turn retrieval that the system has to answer.
-    """
-
-    queries: Path | None = option(
-        None,
-        "folder to write the queries and the gallery to, as queries.CATEGORY.json; nothing is scored",
-    )
-    predictions: list[str] = option(
-        [],
-        "prediction files, one per category: a TREC run, .json of {query: [id, …]}, or .npz with the arrays "
-        "queries, query_vectors, ids and vectors, or queries, ids and scores (required)",
-    )
-    sessions: Path | None = option(
-        None,
-        "folder of Multiturn FashionIQ, whose sessions and galleries replace --data; queries are named "
-        "SPLIT_CATEGORY_FIRST_TARGET_NUMBER, as in the released score files; several categories get no mean",
-    )
-    out: Path | None = option(
-        None,
-        OUT + " (default: FILE without suffix/single-turn-… or sessions-…; required for several categories)",
-    )
-
     def validate(self) -> None:
+        if self.run and self.predictions:
+            raise UserError("--run and --predictions exclude each other; give one of them")
+        if self.sessions and not self.predictions:
+            raise UserError("--sessions is for --predictions; eval-dialogs --user sessions evaluates a run")
+        if self.sessions and self.split == "test":
+            raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
+        default = EvalSingleTurn()
         changed = [
             name
             for name in ("features", "gallery", "captions", "exclude_candidate")
-            if getattr(self, name) != getattr(Score(), name)
+            if getattr(self, name) != getattr(default, name)
         ]
-        if self.sessions and self.split == "test":
-            raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
         if self.sessions and changed:
             raise UserError(
                 f"--{changed[0].replace('_', '-')} is for captioned pairs; leave it out with --sessions"

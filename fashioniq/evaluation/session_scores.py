@@ -15,7 +15,7 @@ import msgspec
 import torch
 
 from fashioniq.categories import canonical
-from fashioniq.config import Score
+from fashioniq.config import EvalSingleTurn
 from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.output import check_results
@@ -29,7 +29,7 @@ from fashioniq.report.tables import csv_table, label, print_table, rounded
 HEADER = ("category", "turns", "sessions", *MEASURES)
 
 
-def score_sessions(settings: Score) -> dict[str, Any]:
+def score_sessions(settings: EvalSingleTurn) -> dict[str, Any]:
     """Print and write the measures by number of turns, of all sessions and of the clean ones.
 
     Raises UserError if a file is missing or does not match.
@@ -64,7 +64,9 @@ def score_sessions(settings: Score) -> dict[str, Any]:
     return scores
 
 
-def _scored(settings: Score, folder: Path, category: str, path: Path) -> tuple[list[dict[str, Any]], str]:
+def _scored(
+    settings: EvalSingleTurn, folder: Path, category: str, path: Path
+) -> tuple[list[dict[str, Any]], str]:
     """Rows of a category, and what the predictions cover."""
     sessions = read_sessions(folder, category, settings.split)
     gallery = read_gallery(folder, category, settings.split)

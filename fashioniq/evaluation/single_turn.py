@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical
-from fashioniq.config import EvalSingleTurn, Score, SingleTurn
+from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import SingleTurnQuery, queries_of
@@ -52,7 +52,7 @@ class SingleTurnTask:
     facts: dict[str, Any]
 
 
-def check_categories(settings: SingleTurn, *per_category: str) -> None:
+def check_categories(settings: EvalSingleTurn, *per_category: str) -> None:
     """Raise UserError unless each category is given once, with one value of each option in `per_category`."""
     if not settings.category:
         raise UserError("no category given; give --category dresses, or several for a table with their mean")
@@ -67,7 +67,7 @@ def check_categories(settings: SingleTurn, *per_category: str) -> None:
 
 
 def evaluate(
-    settings: EvalSingleTurn | Score, searcher_of: Callable[[int, Catalog], SingleTurnSearcher], beside: Path
+    settings: EvalSingleTurn, searcher_of: Callable[[int, Catalog], SingleTurnSearcher], beside: Path
 ) -> SingleTurnMetrics:
     """Search for the queries of all categories, print measures per category and their mean, and write all
     results.
@@ -109,14 +109,14 @@ def evaluate(
     return metrics
 
 
-def known_products(settings: SingleTurn, number: int, catalog: Catalog) -> set[str]:
+def known_products(settings: EvalSingleTurn, number: int, catalog: Catalog) -> set[str]:
     """Products that queries may contain: those of the feature store if given, otherwise all of the split."""
     if settings.features:
         return set(open_store(settings.data, catalog.category, Path(settings.features[number])).ids)
     return set(catalog.ids(settings.split))
 
 
-def task_of(settings: SingleTurn, catalog: Catalog, known: set[str]) -> SingleTurnTask:
+def task_of(settings: EvalSingleTurn, catalog: Catalog, known: set[str]) -> SingleTurnTask:
     """Queries and gallery of a category. Raises UserError if no pair has a target and two known products."""
     pairs = pairs_with_targets(catalog, settings.split)
     there = [pair for pair in pairs if pair.candidate in known and pair.target in known]

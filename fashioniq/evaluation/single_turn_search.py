@@ -239,8 +239,8 @@ def look_up(
         ranks.append(ranking.index(query.target) if query.target in ranking else len(ranking))
     if not any(depths):
         raise UserError(
-            f"expected ids of the gallery, found none in {path}; use the ids that `fashioniq score --queries` "
-            "lists, or with --sessions those of the released gallery"
+            f"expected ids of the gallery, found none in {path}; use the ids that "
+            "`fashioniq eval-single-turn --queries` lists, or with --sessions those of the released gallery"
         )
     return QueryRanks(torch.tensor(ranks), torch.tensor(depths))
 
@@ -252,5 +252,5 @@ def _check_all_answered(
     if missing := [query.name for query in queries if query.name not in found]:
         raise UserError(
             f"{path} answers {len(queries) - len(missing)} of {len(queries)} queries, not {missing[0]}; "
-            "`fashioniq score --queries` with the same --captions lists their names, TARGET-CANDIDATE-n"
+            "`fashioniq eval-single-turn --queries` with the same --captions lists their names, TARGET-CANDIDATE-n"
         )

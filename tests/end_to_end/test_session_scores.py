@@ -1,4 +1,4 @@
-"""Predictions of another system for recorded sessions: fashioniq score --sessions."""
+"""Predictions of another system for recorded sessions: fashioniq eval-single-turn --sessions."""
 
 import json
 
@@ -35,7 +35,9 @@ def score(project, sessions, tmp_path):
 
     def score(predictions):
         out = tmp_path / "out"
-        project.run("score", sessions=sessions, category="dresses", predictions=predictions, out=out)
+        project.run(
+            "eval-single-turn", sessions=sessions, category="dresses", predictions=predictions, out=out
+        )
         written = json.loads((out / "session_scores.json").read_text())
         return {row["turns"]: row for row in written["rows"]}, written["covered"][0]
 
@@ -104,7 +106,9 @@ def test_the_sessions_of_a_release_are_found(project, shared, tmp_path):
     names = [f"val_dress_{first}_{target}_{number}" for number, (first, target) in enumerate(targets)]
     scores = np.array([[name == target for name in gallery] for _, target in targets], dtype=np.float32)
     path = write_scores(tmp_path / "all.npz", names, gallery, scores)
-    project.run("score", sessions=folder, category="dresses", predictions=path, out=tmp_path / "out")
+    project.run(
+        "eval-single-turn", sessions=folder, category="dresses", predictions=path, out=tmp_path / "out"
+    )
     rows = json.loads((tmp_path / "out" / "session_scores.json").read_text())["rows"]
     assert [(row["turns"], row["sessions"]) for row in rows[:4]] == [
         ("2", 645),
@@ -119,7 +123,7 @@ def test_mistakes_are_told(project, sessions, tmp_path, capsys):
     def error(**options):
         path = options.pop("predictions", tmp_path / "s.npz")
         given = {"sessions": sessions, "category": "dresses", "predictions": path, **options}
-        assert main(project.arguments("score", **given)) == 2
+        assert main(project.arguments("eval-single-turn", **given)) == 2
         return capsys.readouterr().err
 
     write_scores(tmp_path / "s.npz", ["0", "1"], GALLERY, np.zeros((2, 5)))

@@ -42,17 +42,13 @@ def composer(project, vector_runs, tmp_path_factory):
     return run
 
 
-def command_for(options):
-    return "score" if "predictions" in options else "eval-single-turn"
-
-
 @pytest.fixture
 def evaluate(project, vector_runs, tmp_path):
     """Evaluate a run or predictions on the val split of dresses; return the results' folder."""
 
     def evaluate(name="out", **options):
         common = {"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / name}
-        project.run(command_for(options), **{**common, **options})
+        project.run("eval-single-turn", **{**common, **options})
         return tmp_path / name
 
     return evaluate
@@ -64,7 +60,8 @@ def write_queries(project, vector_runs):
 
     def write_queries(folder, **options):
         project.run(
-            "score", **{"data": vector_runs.catalog, "category": "dresses", "queries": folder, **options}
+            "eval-single-turn",
+            **{"data": vector_runs.catalog, "category": "dresses", "queries": folder, **options},
         )
 
     return write_queries
@@ -76,7 +73,7 @@ def refused(vector_runs, project, tmp_path, capsys):
 
     def refused(command=None, **options):
         options = {"data": vector_runs.catalog, "category": "dresses", "out": tmp_path / "out", **options}
-        assert main(project.arguments(command or command_for(options), **options)) == 2
+        assert main(project.arguments(command or "eval-single-turn", **options)) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and not (tmp_path / "out").exists()
         return error
@@ -332,7 +329,7 @@ def test_short_rankings_tell_what_they_can(few_pairs, evaluate, write_queries, t
 
 def test_pairs_without_targets_are_refused(few_pairs, refused):
     assert "have no targets, like the released test captions" in refused(
-        "score", data=few_pairs, split="test", queries="queries"
+        "eval-single-turn", data=few_pairs, split="test", queries="queries"
     )
 
 
@@ -345,7 +342,7 @@ def test_unanswered_queries_are_told(refused, tmp_path):
     ("options", "told"),
     [
         ({}, "give --run RUN"),
-        ({"predictions": []}, "give --predictions FILE"),
+        ({"predictions": []}, "or --predictions FILE"),
         ({"category": ["dresses", "tops"], "run": "a"}, "--run has 1 values for 2 categories"),
         ({"category": ["dresses", "dress"], "run": ["a", "b"]}, "names one category twice"),
         ({"category": [], "run": "a"}, "no category given"),
@@ -363,7 +360,11 @@ def test_a_run_of_another_store_is_refused(composer, runs, refused):
 def test_several_categories_need_a_folder_for_their_results(vector_runs, project, capsys):
     categories, files = ["dresses", "tops"], ["a.json", "b.json"]
     assert (
-        main(project.arguments("score", data=vector_runs.catalog, category=categories, predictions=files))
+        main(
+            project.arguments(
+                "eval-single-turn", data=vector_runs.catalog, category=categories, predictions=files
+            )
+        )
         == 2
     )
     assert "several categories need an output folder; give --out" in capsys.readouterr().err

@@ -16,7 +16,8 @@ Make = Callable[[Room, Random], Case | Trial]
 CHATIR = "eval-dialogs --system=chatir"  # commands with other options
 LINEAR = "train-retriever --epochs=0"
 VECTORS = "extract-features --batch-size=1"
-QUERIES = "score --split=val"
+QUERIES = "eval-single-turn --split=val"
+RANKINGS = "eval-single-turn --captions=each"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         "eval-captions": ({**data, "run": runs["captioner"], "beam": 1, "out": new}, ["out"]),
         "eval-single-turn": ({**data, "run": runs["retriever"], "out": new}, ["out"]),
         QUERIES: ({**plain, "queries": new}, ["queries"]),
-        "score": ({**plain, "predictions": root / "predictions.json", "out": new}, ["out"]),
+        RANKINGS: ({**plain, "predictions": root / "predictions.json", "out": new}, ["out"]),
         CHATIR: (
             {
                 "dialogues": root / "dialogs.json",

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cases import CHATIR, VECTORS, case_of, damaged, earlier, hostile
+from cases import CHATIR, RANKINGS, VECTORS, case_of, damaged, earlier, hostile
 from damage import TEXTS, damage_text
 from judge import Case
 from world import CLOSED, TRANSFORMER, Options, Room
@@ -59,7 +59,7 @@ def predictions(room: Room, rng: Random) -> Case:
     path = room.copy(rng.choice(("predictions.trec", "predictions.json", "vectors.npz", "scores.npz")))
     what = damaged(rng, path)
     earlier(room, rng, "queries")
-    return case_of(room, "score", what, predictions=path)
+    return case_of(room, RANKINGS, what, predictions=path)
 
 
 @hostile("question dialogs", 800, 8)

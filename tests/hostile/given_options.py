@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
-from cases import CHATIR, LINEAR, QUERIES, VECTORS, case_of, hostile, valid
+from cases import CHATIR, LINEAR, QUERIES, RANKINGS, VECTORS, case_of, hostile, valid
 from damage import TEXTS, odd_value
 from damage_places import spoil_place
 from judge import Case
@@ -17,7 +17,7 @@ from fashioniq.config import EvalChatIR
 from fashioniq.options import flag
 
 SETTINGS = {**COMMANDS, CHATIR: EvalChatIR} | {
-    one: COMMANDS[one.split()[0]] for one in (LINEAR, QUERIES, VECTORS)
+    one: COMMANDS[one.split()[0]] for one in (LINEAR, QUERIES, RANKINGS, VECTORS)
 }
 
 

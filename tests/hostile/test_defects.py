@@ -221,7 +221,7 @@ def test_d9_d14_names_that_cannot_be_files_are_refused(world, refused, name):
         ("import-catalog", "table"),
         ("eval-dialogs", "config"),
         ("eval-dialogs", "first_candidates"),
-        ("score", "predictions"),
+        ("eval-single-turn", "predictions"),
         ("extract-attributes", "vocabulary"),
     ],
 )
@@ -306,7 +306,7 @@ def test_d9_vectors_of_no_numbers_are_refused(vector_runs, refused, tmp_path):
     empty = {"query_vectors": np.zeros((1, 0), np.float32), "vectors": np.zeros((1, 0), np.float32)}
     np.savez(tmp_path / "p.npz", **arrays, **empty)
     given = {"data": vector_runs.catalog, "category": "dresses", "split": "val"}
-    assert "p.npz" in refused("score", **given, predictions=tmp_path / "p.npz")
+    assert "p.npz" in refused("eval-single-turn", **given, predictions=tmp_path / "p.npz")
 
 
 @pytest.mark.parametrize("file", ["image_splits/split.dress.val.json", "captions/cap.dress.train.json"])

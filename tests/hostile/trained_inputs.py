@@ -4,13 +4,24 @@ import json
 from pathlib import Path
 from random import Random
 
-from cases import LINEAR, QUERIES, VECTORS, case_of, damaged, earlier, hostile, same_figures, some_file
+from cases import (
+    LINEAR,
+    QUERIES,
+    RANKINGS,
+    VECTORS,
+    case_of,
+    damaged,
+    earlier,
+    hostile,
+    same_figures,
+    some_file,
+)
 from damage import LENGTH
 from judge import Case
 from world import TRANSFORMER, Options, Room
 
 READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", "pair-references", QUERIES,
-                "eval-single-turn", "eval-captions", LINEAR, "make-dialogues", "search", "score", "train-captioner",
+                "eval-single-turn", "eval-captions", LINEAR, "make-dialogues", "search", RANKINGS, "train-captioner",
                 VECTORS)  # fmt: skip
 
 

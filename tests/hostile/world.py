@@ -272,7 +272,7 @@ def _tables(world: World, do: Do) -> None:
 
 
 def _predictions(world: World, do: Do) -> None:
-    do("score", data=world.catalog, category="dresses", queries=world.root / "queries")
+    do("eval-single-turn", data=world.catalog, category="dresses", queries=world.root / "queries")
     written = json.loads(next((world.root / "queries").iterdir()).read_text())
     names, gallery = list(written["queries"]), written["gallery"]
     draw = np.random.default_rng(0)
