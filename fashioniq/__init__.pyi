@@ -500,6 +500,11 @@ def eval_requests(
     out: str | Path | None = ...,
 ) -> RequestMetrics: ...
 
+def demo(
+    *,
+    folder: str | Path = ...,
+) -> None: ...
+
 def search(
     *,
     device: Literal["auto", "cpu", "cuda"] = ...,

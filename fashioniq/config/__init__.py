@@ -44,7 +44,7 @@ from fashioniq.config.retrievers import (
     TrainRetriever,
 )
 from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn
-from fashioniq.config.service import ApiKey, Export, Forget, Learn, Serve
+from fashioniq.config.service import ApiKey, Demo, Export, Forget, Learn, Serve
 from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
 JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for
@@ -78,7 +78,7 @@ JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they
         "eval-chatsearch": EvalChatsearch,
         "eval-requests": EvalRequests,
     },
-    "Use": {"search": Search, "chat": Chat, "export": Export},
+    "Use": {"demo": Demo, "search": Search, "chat": Chat, "export": Export},
     "Operate": {"serve": Serve, "learn": Learn, "forget": Forget, "api-key": ApiKey},
 }
 COMMANDS: dict[str, type] = {name: kind for job in JOBS.values() for name, kind in job.items()}
@@ -93,6 +93,7 @@ __all__ = [
     "CheckData",
     "Compare",
     "Cross",
+    "Demo",
     "DescribedProducts",
     "DownloadImages",
     "DrawSample",

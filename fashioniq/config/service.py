@@ -66,6 +66,13 @@ class Serve(InDatabase, Finds):
 
 
 @dataclass(kw_only=True)
+class Demo:
+    """Open a shop of 240 drawn dresses, searched by a small trained run of the package; Ctrl-C ends it."""
+
+    folder: Path = option(Path("fashioniq-demo"), "folder for the drawn catalog, the run and the database")
+
+
+@dataclass(kw_only=True)
 class ApiKey(InDatabase):
     """Create a key for programs that use the service from other machines, or revoke one."""
 

@@ -54,6 +54,7 @@ WITHOUT_SCRIPT = {
     "chat",
     "check-data",
     "compare",
+    "demo",
     "export",
     "forget",
     "learn",

@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,8 @@ HEADERS = 16 * 1024  # bytes
 KEEP_ALIVE = 5  # seconds that an idle connection is kept
 
 
-def run(settings: Serve) -> None:
-    """Serve trained runs until Ctrl-C."""
+def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
+    """Serve trained runs until Ctrl-C. `opened` gets the address of the page once requests are accepted."""
     try:
         import uvicorn
 
@@ -90,7 +91,10 @@ def run(settings: Serve) -> None:
         )
     )
     host, port = listening.getsockname()[:2]
-    print(f"Serving {', '.join(models.categories)} at http://{host}:{port}/shop (Ctrl-C ends it)", flush=True)
+    address = f"http://{host}:{port}/shop"
+    print(f"Serving {', '.join(models.categories)} at {address} (Ctrl-C ends it)", flush=True)
+    if opened:
+        opened(address)
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:
