@@ -232,6 +232,7 @@ def train_captioner(
     noam_factor: float = ...,
     warmup: int = ...,
     beam: int = ...,
+    select: Literal["P", "BLEU-4", "BLEU-3"] = ...,
 ) -> Trained[CaptionerRun]: ...
 
 def train_retriever(
@@ -256,7 +257,7 @@ def train_retriever(
     attrs: bool = ...,
     init_from: str | Path | None = ...,
     word_vectors: str | Path | None = ...,
-    loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = ...,
+    loss: Literal["triplet", "triplet-unsquared", "ranking", "cross-entropy"] = ...,
     margin: float | None = ...,
     temperature: float | None = ...,
     negatives: Literal["batch", "gallery"] = ...,
@@ -268,6 +269,7 @@ def train_retriever(
     stage: Literal["supervised", "policy"] = ...,
     similar_first: float = ...,
     exclude_shown: bool = ...,
+    gallery_every: Literal["epoch", "step"] = ...,
     halfway: bool = ...,
 ) -> Trained[RetrieverRun]: ...
 
@@ -289,7 +291,7 @@ def train_composer(
     attrs: bool = ...,
     init_from: str | Path | None = ...,
     word_vectors: str | Path | None = ...,
-    loss: Literal["triplet", "triplet-unsquared", "cross-entropy"] = ...,
+    loss: Literal["triplet", "triplet-unsquared", "ranking", "cross-entropy"] = ...,
     margin: float | None = ...,
     temperature: float | None = ...,
     negatives: Literal["batch", "gallery"] = ...,

@@ -208,7 +208,9 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
     )
     batch_size: int = 32
     precision: Literal["auto", "float32", "bfloat16"] = option(
-        "auto", "arithmetic of timm networks; auto is bfloat16 if the hardware supports it"
+        "auto",
+        "arithmetic of timm networks; auto is bfloat16 if the hardware supports it, whose features are stored in "
+        "float16; those of float32 are not rounded",
     )
     update: bool = option(
         False,

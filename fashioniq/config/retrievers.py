@@ -16,13 +16,16 @@ from fashioniq.models.configs import (
     RetrieverConfig,
 )
 
-Loss = Literal["triplet", "triplet-unsquared", "cross-entropy"]
+Loss = Literal["triplet", "triplet-unsquared", "ranking", "cross-entropy"]
 
 Negatives = Literal["batch", "gallery"]
 
 Schedule = Literal["constant", "cosine"]
 
-LOSS = "loss: triplet on squared distances (Guo 2018), triplet on distances (released code), or cross-entropy"
+LOSS = (
+    "loss: triplet on squared distances (Guo 2018), triplet on distances (released code; with --model.embedding "
+    "standardized), pairwise ranking on cosines (Kiros 2014, for composers), or cross-entropy"
+)
 
 NEGATIVES = "negatives: the other targets of the batch, or all other products of the training split"
 
@@ -51,7 +54,7 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     )
     loss: Loss = option("triplet", LOSS, research=True)
     margin: float | None = option(
-        None, "margin of the triplet losses (default: 0.1; triplet-unsquared 10)", least=0, research=True
+        None, "margin (default: triplet 0.1, triplet-unsquared 10, ranking 0.2)", least=0, research=True
     )
     temperature: float | None = option(
         None,
@@ -118,6 +121,12 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
     exclude_shown: bool = option(
         True,
         "never show a product twice in a simulated dialog; eval-dialogs then does the same (default: on)",
+        research=True,
+    )
+    gallery_every: Literal["epoch", "step"] = option(
+        "epoch",
+        "how often the products are embedded again for the search of those to show: every epoch, or every step "
+        "(released code)",
         research=True,
     )
     halfway: bool = option(

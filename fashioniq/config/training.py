@@ -141,6 +141,12 @@ class TrainCaptioner(Training, WithFeatures):
         research=True,
     )
     beam: int = option(5, "beam width in validation; 1 is greedy", least=1, research=True)
+    select: Literal["P", "BLEU-4", "BLEU-3"] = option(
+        "P",
+        "measure of val that selects the epoch and stops the training: P of a listener who knows only people's "
+        "captions, BLEU-4 (paper), or BLEU-3 (released code)",
+        research=True,
+    )
     batch_size: int = option(
         0,
         "captions per step and device (default: 64, or so few that an epoch has 20 steps, but at least 4)",

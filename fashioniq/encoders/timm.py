@@ -113,12 +113,13 @@ class Encoding:
 
     @torch.inference_mode()
     def __call__(self, images: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Features B×D (float16) and attributes B×TOP (zeros without a predictor).
+        """Features B×D, in float16 if they were computed in bfloat16, and attributes B×TOP (zeros without a predictor).
 
         On a GPU, the results are computed asynchronously.
         """
+        dtype = torch.float16 if self._bfloat16 else torch.float32
         if not images:
-            return torch.empty(0, self._size, dtype=torch.float16, device=self._device), torch.empty(
+            return torch.empty(0, self._size, dtype=dtype, device=self._device), torch.empty(
                 0, TOP, dtype=torch.int64, device=self._device
             )
         pixels_BCHW = torch.from_numpy(np.stack(images))
@@ -133,7 +134,8 @@ class Encoding:
         features_BD, logits_BA = (
             made if isinstance(made, tuple) else (made, torch.empty(len(images), 0, device=self._device))
         )
-        return features_BD.to(torch.float16), top_attributes(logits_BA, TOP)
+        # a copy: the graph of a GPU writes the next batch to the same memory
+        return features_BD.to(dtype, copy=True), top_attributes(logits_BA, TOP)
 
     def _forward(self, images_BCHW: Tensor) -> Encoded:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):

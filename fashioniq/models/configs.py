@@ -102,8 +102,8 @@ class RetrieverConfig(ModelConfig):
 
     KEYS = {
         "transformer": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "max_words",
-                        "max_turns", "word_vector_size", "attention"),
-        "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size"),
+                        "max_turns", "word_vector_size", "attention", "embedding"),
+        "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "embedding"),
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
     }  # fmt: skip
 
@@ -124,6 +124,11 @@ class RetrieverConfig(ModelConfig):
         "once; "
         "both-ways (paper) encodes all turns again after each turn",
     )
+    embedding: Literal["unit", "standardized"] = option(
+        "unit",
+        "image embedding: at unit length, or standardized with a learned scale (released code), at about the root of "
+        "the width, as the margin of --loss triplet-unsquared needs (transformer and rnn)",
+    )
 
     def validate(self) -> None:
         if self.kind not in self.KEYS:
@@ -132,6 +137,11 @@ class RetrieverConfig(ModelConfig):
             )
         if self.kind == "transformer":
             check_heads(self.width, self.heads)
+        if self.kind == "linear" and self.embedding != "unit":
+            raise UserError(
+                "--model.embedding standardized needs --model.kind transformer or rnn: linear has vectors of unit "
+                "length; give one of them"
+            )
 
 
 # inputs of each composition (Fashion IQ, appendix B)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
+from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import ComposerConfig, RetrieverConfig
 from fashioniq.models.layers import TransformerLayers
@@ -39,14 +40,26 @@ class HistoryState(NamedTuple):
 class BaseRetriever(nn.Module):
     """Base class of retrievers: image embedding of size `width`, captions of at most `max_words` words."""
 
+    scale = 1.0  # by which losses multiply distances
+
     def __init__(self, config: RetrieverConfig | ComposerConfig, *, features: int, max_words: int) -> None:
         super().__init__()
         self.width, self.max_words = config.width, max_words
         self.image = nn.Linear(features, config.width, bias=False)
+        if standardized := isinstance(config, RetrieverConfig) and config.embedding == "standardized":
+            self.scale = config.width**0.5
+        self.standardize = nn.LayerNorm(config.width) if standardized else None
 
     def embed_images(self, features_BD: Tensor) -> Tensor:
-        """Embed image features at unit length: gallery, items shown, targets and negatives."""
-        return F.normalize(self.image(features_BD), dim=-1)
+        """Embed image features: gallery, items shown, targets and negatives.
+
+        They have unit length, or are standardized over their elements with a learned scale and shift (released code)
+        and divided by `scale`, which is their length at first: searches are the same, and losses undo it.
+        """
+        embedded_BD = self.image(features_BD)
+        if self.standardize is not None:
+            return self.standardize(embedded_BD) / self.scale
+        return F.normalize(embedded_BD, dim=-1)
 
     def offered(self, turn: Turn) -> Tensor:
         """Points of the products offered in the search space, B×D; of the whole gallery where none was named."""
@@ -56,7 +69,7 @@ class BaseRetriever(nn.Module):
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
         """Replace the word embeddings by pretrained vectors, which stay frozen."""
-        raise NotImplementedError
+        raise UserError(f"{type(self).__name__} has no word embeddings to replace; leave --word-vectors out")
 
     def start(self, batch: int) -> Any:
         """Return the state of `batch` dialogs without history."""
@@ -120,7 +133,7 @@ class DialogRetriever(BaseRetriever):
         self.encoder = TransformerLayers(width, config.heads, config.hidden, config.layers, dropout=0.0)
         self.query = nn.Linear(width, width)
         # Queries start short, so they are about equally far from every image and the loss starts near chance.
-        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5 * self.scale)
         nn.init.zeros_(self.query.bias)
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
@@ -157,7 +170,7 @@ class DialogRetriever(BaseRetriever):
         else:
             state = state._replace(tokens_BLD=torch.cat([state.tokens_BLD, tokens_BLD], 1))
             sum_BD = _masked_sum(self.encoder(state.tokens_BLD, state.mask_BL), state.mask_BL)
-        return self.query(F.relu(sum_BD / state.mask_BL.sum(1, keepdim=True))), state
+        return self._query(sum_BD, state.mask_BL), state
 
     def forward(
         self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
@@ -173,7 +186,11 @@ class DialogRetriever(BaseRetriever):
         # they see no later turn, so that the cache of `step` gives the same outputs.
         seen = mask_BL.unsqueeze(1) & (turn_L <= turn_L.unsqueeze(1)) if self.turn_causal else mask_BL
         sum_BD = _masked_sum(self.encoder(tokens_BTLD.flatten(1, 2), seen), mask_BL)
-        return self.query(F.relu(sum_BD / mask_BL.sum(1, keepdim=True)))
+        return self._query(sum_BD, mask_BL)
+
+    def _query(self, sum_BD: Tensor, mask_BL: Tensor) -> Tensor:
+        query_BD = self.query(F.relu(sum_BD / mask_BL.sum(1, keepdim=True)))
+        return query_BD if self.scale == 1 else query_BD / self.scale
 
     def _embed(self, turn: Turn) -> tuple[Tensor, Tensor]:
         batch, place = turn.words_BL.shape[0], self.place.weight  # len() is frozen in an exported graph

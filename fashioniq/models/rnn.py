@@ -48,7 +48,7 @@ class RNNRetriever(BaseRetriever):
         self.history = nn.GRUCell(width, width)
         self.query = nn.Linear(width, width)
         # Queries start short, so they are about equally far from every image and the loss starts near chance.
-        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5)
+        nn.init.normal_(self.query.weight, std=0.1 * width**-0.5 * self.scale)
         nn.init.zeros_(self.query.bias)
 
     def set_word_vectors(self, vectors_VD: Tensor) -> None:
@@ -62,7 +62,7 @@ class RNNRetriever(BaseRetriever):
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn and the new hidden state, both B×D."""
         state = self.history(self._encode(turn), state)
-        return self.query(state), state
+        return self._query(state), state
 
     def forward(
         self, words_BTL: Tensor, attributes_BTA: Tensor, image_BTD: Tensor, mask_BT: Tensor
@@ -84,7 +84,10 @@ class RNNRetriever(BaseRetriever):
         else:
             for turn in zip(*turns, strict=True):
                 state_BD, _ = read(state_BD, turn)
-        return self.query(state_BD)
+        return self._query(state_BD)
+
+    def _query(self, state_BD: Tensor) -> Tensor:
+        return self.query(state_BD) if self.scale == 1 else self.query(state_BD) / self.scale
 
     def _encode(self, turn: Turn) -> Tensor:
         """Input of the recurrent network for a turn, B×D."""

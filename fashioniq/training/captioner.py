@@ -118,6 +118,7 @@ class CaptionerTraining(FusedTraining):
         texts = [text for _, text in self._captions]
         scores = bleu(texts, [pair.captions for pair in pairs])
         self.log("val_BLEU-4", scores[3])
+        self.log("val_BLEU-3", scores[2])
         self.log("val_BLEU-1", scores[0])
         if self.labels:
             said = ((text, str(pair.target), pair.candidate) for text, pair in zip(texts, pairs, strict=True))

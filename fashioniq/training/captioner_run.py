@@ -85,7 +85,9 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
     batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
-    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_P")
+    best = fit(
+        module, model, batches, run=folder, settings=settings, facts=facts, monitor=f"val_{settings.select}"
+    )
     summary = (
         f"captioner of epoch {best['epoch']:.0f} in {folder}: a listener who knows only people's captions finds "
         f"the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 {best['val_BLEU-4']:.1f} on "

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Message
 from fashioniq.loop.rollout import System, rollout
@@ -70,7 +71,8 @@ class DialogsInTurn:
 class RetrieverTraining(FusedTraining):
     """Lightning module that trains on the dialogs of a source; batches are positions of its examples.
 
-    The gallery is embedded once per epoch for the search of candidates; losses use fresh vectors.
+    The gallery is embedded once per epoch for the search of candidates, or with `gallery_every` "step" at every step;
+    losses use fresh vectors.
     `negatives` is "batch" or "gallery".
     """
 
@@ -84,9 +86,11 @@ class RetrieverTraining(FusedTraining):
         negatives: str,
         learning_rate: float,
         schedule: str,
+        gallery_every: str = "epoch",
     ) -> None:
         super().__init__()
         self.model, self.source, self.asker, self.loss = model, source, asker, loss
+        self.gallery_every = gallery_every
         self.negatives, self.learning_rate, self.schedule = negatives, learning_rate, schedule
         self.galleries: dict[str, Gallery] = {}
         self._ranks: dict[str, list[Tensor]] = {}
@@ -94,17 +98,22 @@ class RetrieverTraining(FusedTraining):
 
     def _enter(self, split: str) -> None:
         items = self.source.items[split].to(self.device)
-        if self.negatives == "gallery":
+        if self.negatives == "gallery" or self.gallery_every == "step":
             items = items.loaded()  # each step embeds all of them
-        with torch.no_grad():
-            self.galleries[split] = Gallery(items, items.embedded(self.model.embed_images))
+        self.galleries[split] = self._gallery(items)
         self.source.enter(split, self.current_epoch, self.device)
+
+    @torch.no_grad()
+    def _gallery(self, items: Items) -> Gallery:
+        return Gallery(items, items.embedded(self.model.embed_images))
 
     def on_train_epoch_start(self) -> None:
         self._enter("train")
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         (row_B,) = batch
+        if self.gallery_every == "step":
+            self.galleries["train"] = self._gallery(self.galleries["train"].items)
         gallery = self.galleries["train"]
         vectors_ND = (
             self.model.embed_images(gallery.items.features_ND[:]) if self.negatives == "gallery" else None

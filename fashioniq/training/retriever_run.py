@@ -127,6 +127,10 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
+    if settings.model.kind in ("transformer", "rnn") and not (settings.word_vectors or before):
+        print(
+            "word embeddings are learned from scratch; the paper has GloVe's of 300 numbers: --word-vectors FILE"
+        )
     asker = BestItem(settings.exclude_shown)
     best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
@@ -193,11 +197,13 @@ def train(
     """
     source = DialogsInTurn(sources)
     options: dict[str, Any] = {
-        "loss": turn_loss(settings.loss, settings.margin, _temperature(settings)),
+        "loss": turn_loss(settings.loss, settings.margin, _temperature(settings), model.scale),
         "negatives": settings.negatives,
         "learning_rate": settings.learning_rate,
         "schedule": settings.schedule,
     }
+    if isinstance(settings, TrainRetriever):
+        options["gallery_every"] = settings.gallery_every
     if isinstance(settings, TrainRetriever) and settings.stage == "policy":
         options |= {"negatives": "batch", "temperature": _temperature(settings) or 1.0}
         module: RetrieverTraining = PolicyTraining(model, source, asker, **options)

@@ -92,7 +92,7 @@ MALFORMED = {
     "--model.width wide": "--model.width: expected a whole number, found wide;",
     "--epochs 1.5": "--epochs: expected a whole number, found 1.5;",
     "--margin wide": "--margin: expected a number, found wide;",
-    "--loss cosine": "--loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
+    "--loss cosine": "--loss: expected one of triplet, triplet-unsquared, ranking, cross-entropy, found cosine;",
     "--epochs": "--epochs: expected one argument;",
     "more": "unexpected argument more;",
     "--attrs=perhaps": "--attrs: expected true or false, found perhaps;",
@@ -117,7 +117,7 @@ MALFORMED_FILES = {
     "epochs: many": "epochs: expected a whole number, found many;",
     "attrs: perhaps": "attrs: expected true or false, found perhaps;",
     "category: [dresses]": "category: expected text, found ['dresses'];",
-    "loss: cosine": "loss: expected one of triplet, triplet-unsquared, cross-entropy, found cosine;",
+    "loss: cosine": "loss: expected one of triplet, triplet-unsquared, ranking, cross-entropy, found cosine;",
     "model: {attention: sideways}": "model.attention: expected one of turn-causal, both-ways, found sideways;",
     "- epochs": "expected options as `key: value`, found a list;",
     "turns: [1\nbeam: }": "line 2, column 5: invalid YAML: expected ',' or ']', but got ':';",
@@ -212,6 +212,7 @@ OPTIONS_THAT_EXCLUDE_EACH_OTHER = {
     "train-retriever --category dresses --epochs 0 --attrs": "--epochs 0 is ridge regression",
     "extract-features --category dresses --vectors v.npy": "--vectors and --ids belong together",
     "extract-features --category dresses --vectors v.npy --ids i.json --update": "--vectors replaces an encoder",
+    "train-retriever --category dresses --model.embedding standardized": "standardized needs --model.kind transformer",
     "eval-dialogs --system genir --category dresses --encoder e --record --feedback verbal": "--record writes",
 }
 

@@ -98,6 +98,19 @@ def test_the_fast_path_gives_features_and_attributes_of_float32():
 
 
 @torch.inference_mode()
+def test_features_are_rounded_only_where_they_were_computed_in_bfloat16():
+    network, images = (
+        create_encoder("resnet18").eval(),
+        list(torch.randint(256, (2, 3, 64, 64), dtype=torch.uint8).numpy()),
+    )
+    made = {half: Encoding(network, network, torch.device("cpu"), half)(images)[0] for half in (False, True)}
+    none = {half: Encoding(network, network, torch.device("cpu"), half)([])[0] for half in (False, True)}
+    assert [made[half].dtype for half in (False, True)] == [torch.float32, torch.float16]
+    assert [none[half].dtype for half in (False, True)] == [torch.float32, torch.float16]
+    assert not torch.equal(made[False], made[False].half().float())
+
+
+@torch.inference_mode()
 def test_a_network_of_another_kind_is_left_as_it_is():
     encoder = create_encoder("resnet18").eval()
     expected_BD = encoder(images_BCHW := torch.randn(1, 3, 64, 64))

@@ -7,6 +7,7 @@ import torch
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
+from fashioniq.training.losses import turn_loss
 
 
 class Turn(NamedTuple):
@@ -159,6 +160,42 @@ def test_embedded_images_have_unit_length_and_are_linear_before(retriever):
     embedded_BD = model.embed_images(features_BD)
     torch.testing.assert_close(embedded_BD.norm(dim=1), torch.ones(4))
     torch.testing.assert_close(model.embed_images(3 * features_BD), embedded_BD)
+
+
+@pytest.mark.parametrize("kind", ["both-ways", "rnn"])
+def test_standardized_embeddings_are_those_of_the_released_code(kind):
+    """There, an image x is (Wx − mean) / deviation · a + b, and the query is the last linear layer's output."""
+    torch.manual_seed(0)
+    sizes = {"vocabulary": 30, "features": 6, "attributes": 12}
+    own = {"kind": "rnn"} if kind == "rnn" else {"kind": "transformer", "heads": 2, "hidden": 32, "layers": 1}
+    model_of = RNNRetriever if kind == "rnn" else DialogRetriever
+    model = model_of(RetrieverConfig(width=16, embedding="standardized", **own), **sizes).eval()
+    torch.nn.init.normal_(model.standardize.weight)
+    torch.nn.init.normal_(model.standardize.bias)
+    image_BD = model.image(features_BD := torch.randn(4, 6))
+    centred_BD = image_BD - image_BD.mean(1, keepdim=True)
+    expected_BD = centred_BD / (centred_BD.square().mean(1, keepdim=True) + 1e-5).sqrt()
+    expected_BD = expected_BD * model.standardize.weight + model.standardize.bias
+    torch.testing.assert_close(model.scale * model.embed_images(features_BD), expected_BD)
+    outputs = []
+    model.query.register_forward_hook(lambda layer, given, made: outputs.append(made))
+    query_BD, _ = model.step(model.start(5), turns()[0])
+    torch.testing.assert_close(model.scale * query_BD, outputs[0])
+
+
+def test_the_margin_of_the_released_loss_can_be_met_by_standardized_embeddings_alone():
+    torch.manual_seed(0)
+    least = {}
+    for embedding in ("unit", "standardized"):
+        config = RetrieverConfig(
+            width=256, heads=2, hidden=32, layers=1, kind="transformer", embedding=embedding
+        )
+        model = DialogRetriever(config, vocabulary=30, features=300, attributes=0)
+        with torch.no_grad():
+            vectors_ND = model.embed_images(torch.randn(40, 300))
+        loss = turn_loss("triplet-unsquared", scale=model.scale)
+        least[embedding] = loss(vectors_ND.unsqueeze(1), vectors_ND, torch.eye(40, dtype=torch.bool)).item()
+    assert least["unit"] > 8 and least["standardized"] == 0  # of the best queries, the targets themselves
 
 
 def test_word_vectors_are_taken_over_and_stay_as_they_are(retriever):

@@ -74,10 +74,10 @@ def test_validation_reports_bleu_of_single_words_and_of_four(monkeypatch):
     monkeypatch.setattr(module, "log", logged.__setitem__)
     module._captions = [(0, "is red with long sleeves"), (1, "blue is")]
     module.on_validation_epoch_end()
-    of_1, *_, of_4 = bleu(
+    of_1, _, of_3, of_4 = bleu(
         [text for _, text in module._captions], [pair.captions for pair in module.val_pairs]
     )
-    assert logged == {"val_BLEU-1": of_1, "val_BLEU-4": of_4} and of_4 < of_1
+    assert logged == {"val_BLEU-1": of_1, "val_BLEU-3": of_3, "val_BLEU-4": of_4} and of_4 < of_1
 
 
 def test_the_learning_rate_rises_in_the_warmup_and_falls_with_the_root_of_the_step():
@@ -150,7 +150,7 @@ def test_validation_scores_what_is_said_against_the_captions_of_the_pair(monkeyp
     module.on_validation_epoch_start()
     module.validation_step([reference_N, target_N, torch.arange(20)], 0)
     module.on_validation_epoch_end()
-    assert logged == pytest.approx({"val_BLEU-4": 100, "val_BLEU-1": 100}, abs=0.01)
+    assert logged == pytest.approx({"val_BLEU-4": 100, "val_BLEU-3": 100, "val_BLEU-1": 100}, abs=0.01)
     module.on_validation_epoch_start()
     module.validation_step([reference_N, target_N, torch.arange(20).roll(7)], 0)
     module.on_validation_epoch_end()
@@ -164,7 +164,7 @@ def test_the_bleu_of_validation_is_named_by_the_length_of_its_phrases(monkeypatc
     module._captions = list(enumerate(said))
     module.on_validation_epoch_end()
     scores = bleu(said, [pair.captions for pair in module.val_pairs])
-    assert logged == {"val_BLEU-4": scores[3], "val_BLEU-1": scores[0]} and len({*scores}) == 4
+    assert logged == {f"val_BLEU-{n}": scores[n - 1] for n in (4, 3, 1)} and len({*scores}) == 4
 
 
 def test_captions_are_informative_if_a_listener_who_knows_only_those_of_people_finds_the_target(monkeypatch):

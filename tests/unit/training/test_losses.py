@@ -8,9 +8,11 @@ from fashioniq.training.losses import (
     TURN_LOSSES,
     contrastive,
     cross_entropy,
+    pairwise_ranking,
     recall_surrogate,
     triplet,
     triplet_unsquared,
+    turn_loss,
 )
 
 LOSSES = [(triplet, 0.1), (triplet_unsquared, 10.0)]
@@ -58,6 +60,38 @@ def test_the_loss_is_that_of_loops_over_dialogs_turns_and_other_targets(loss, ma
     target_BD[4] = target_BD[1]
     assert loss(query_BTD, target_BD, same_BB).item() == pytest.approx(
         naive(query_BTD, target_BD, same_BB, margin, power), rel=1e-4
+    )
+
+
+def test_the_ranking_loss_is_that_of_loops_over_other_images_and_other_queries():
+    torch.manual_seed(0)
+    query_BTD, target_BD, same_BB = torch.randn(6, 2, 5), torch.randn(6, 5), itself(6)
+    same_BB[1, 4] = same_BB[4, 1] = True
+    target_BD[4] = target_BD[1]
+
+    def score(query, target):
+        return torch.cosine_similarity(query, target, dim=0).item()
+
+    total = 0.0
+    for b in range(6):
+        others = [c for c in range(6) if not same_BB[b, c]]
+        for t in range(2):
+            own = score(query_BTD[b, t], target_BD[b])
+            images = [max(0.0, 0.3 - own + score(query_BTD[b, t], target_BD[c])) for c in others]
+            queries = [max(0.0, 0.3 - own + score(query_BTD[c, t], target_BD[b])) for c in others]
+            total += (sum(images) + sum(queries)) / len(others) / 6
+    assert pairwise_ranking(query_BTD, target_BD, same_BB, 0.3).item() == pytest.approx(total, rel=1e-4)
+    order_B = torch.randperm(6)  # the images of a gallery have another order than the dialogs
+    mixed = pairwise_ranking(query_BTD, target_BD[order_B], same_BB[:, order_B], 0.3)
+    assert mixed.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_a_loss_of_scaled_vectors_has_their_distances():
+    torch.manual_seed(0)
+    query_BTD, target_BD = torch.randn(4, 3, 16) / 4, torch.randn(4, 16) / 4
+    loss = turn_loss("triplet-unsquared", scale=4.0)
+    assert loss(query_BTD, target_BD, itself(4)).item() == pytest.approx(
+        naive(4 * query_BTD, 4 * target_BD, itself(4), 10.0, 1), rel=1e-4
     )
 
 
@@ -159,6 +193,7 @@ def test_gradients_are_finite_even_on_the_target(loss):
     [
         (triplet, {"margin": 0.1}),
         (triplet_unsquared, {"margin": 10.0}),
+        (pairwise_ranking, {"margin": 0.2}),
         (cross_entropy, {"temperature": 0.05}),
         (contrastive, {"temperature": 0.07}),
         (recall_surrogate, {"temperature": 0.01}),

@@ -242,6 +242,18 @@ def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
     assert not gallery.vectors_ND.requires_grad
 
 
+def test_the_gallery_can_follow_every_step_as_in_the_released_code(monkeypatch):
+    module, _ = training(gallery_every="step")
+    module.on_train_epoch_start()
+    monkeypatch.setattr(type(module), "global_step", 0)
+    with torch.no_grad():
+        module.model.image.weight.mul_(-1)  # as a step would change it
+    module.training_step([torch.arange(4)], 0)
+    torch.testing.assert_close(
+        module.galleries["train"].vectors_ND, module.model.embed_images(ITEMS["train"].features_ND).detach()
+    )
+
+
 @torch.no_grad()
 def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypatch):
     module, _ = training(turns=3)

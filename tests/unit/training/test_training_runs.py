@@ -595,6 +595,28 @@ def test_token_features_of_pictures_have_a_size_of_their_own(
     assert fit.facts["sizes"]["token_features"] == 7 and fit.facts["sizes"]["features"] == 256
 
 
+# captioners
+
+
+@pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
+def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop, tmp_path, fitted, select):
+    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    settings = TrainCaptioner(
+        data=shop.data,
+        category="dresses",
+        features=shop.store,
+        run=tmp_path / "run",
+        device="cpu",
+        select=select,
+    )
+    captioner_run.train_captioner(settings)
+    logged = []
+    fit.module.log = lambda name, value: logged.append(name)
+    fit.module._captions = [(0, "is red")]
+    fit.module.on_validation_epoch_end()
+    assert fit.monitor == f"val_{select}" and fit.monitor in logged
+
+
 TRAININGS = {
     "attributes": (attributes_run.train_attributes, TrainAttributes),
     "captioner": (captioner_run.train_captioner, TrainCaptioner),
