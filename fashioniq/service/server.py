@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from types import FrameType
 
 import uvicorn
 
@@ -10,7 +11,14 @@ WORK = 300  # seconds for what is then in work, whose clients no longer get an a
 
 
 class Server(uvicorn.Server):
-    """Server of uvicorn that cuts the connections that are left LAST seconds after a signal."""
+    """Server of uvicorn that cuts the connections that are left LAST seconds after a signal, or at the next signal."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end the server; a second Ctrl-C would leave requests and the application unfinished."""
+        if self.should_exit:
+            asyncio.get_running_loop().call_soon_threadsafe(self._cut)
+        super().handle_exit(sig, frame)
+        self.force_exit = False
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the server: it accepts no more connections, and completes the requests of those that there are."""

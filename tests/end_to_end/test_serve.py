@@ -159,6 +159,25 @@ def test_the_service_ends_while_clients_send_slowly(serve, monkeypatch, attribut
     )
 
 
+def test_a_second_interrupt_ends_the_service_without_a_traceback(serve, wait_until):
+    server = serve()
+    connection = begun(server, FORM + LENGTH)
+    os.kill(server.process.pid, signal.SIGINT)
+    wait_until(lambda: is_closed(server), server.process.is_alive)
+    os.kill(server.process.pid, signal.SIGINT)
+    assert ended(server.process) == 0
+    connection.close()
+    assert "Traceback" not in server.out.read_text()
+
+
+def is_closed(server):
+    try:
+        begun(server, "").close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_requests_that_are_broken_off_are_no_failures(serve, attribute_runs, wait_until):
     server = serve("--predictor", str(attribute_runs[1]), "--log")
     for number, request in enumerate((UPLOAD, FORM), 1):
