@@ -28,6 +28,9 @@ from fashioniq.cli import main
 
 LIMIT = 60  # seconds of a case
 IDLE = 0.1  # seconds of processor time below which a case has only waited
+STILLBORN = (
+    "in start\n    self._started.wait()"  # for a thread that had no memory to begin: python/cpython#140746
+)
 ROUNDS = 8  # of LIMIT on a busy machine
 OUTCOMES = ("refused", "accepted", "traceback", "hang", "half-written", "silent wrong")
 BAD = frozenset(OUTCOMES[2:])
@@ -121,6 +124,8 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
     before, beside = state_of(room.folder), set(os.listdir(room.folder.parent))
     code, trace = _run_apart(case, room, printed) if case.apart else _run(case, room, printed)
     out, error = printed.texts()
+    if code == "hang" and STILLBORN in trace:
+        return Verdict("refused", "Python waits for a thread that could not begin")
     if code == "hang":
         return Verdict("hang", f"longer than {LIMIT} s")
     if trace or "Traceback" in error or "Traceback" in out:
@@ -185,7 +190,7 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
             except SystemExit as left:
                 code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
     except Hang:
-        code = "hang"
+        code, trace = "hang", traceback.format_exc()
     except BaseException:
         trace = traceback.format_exc()
     finally:

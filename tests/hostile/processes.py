@@ -208,7 +208,9 @@ class Service:
 
     def shop(self, rng: Random, session: str) -> int:
         """Do one thing in a session and return the status of the answer."""
-        token, word, last = self.sessions[session]
+        if not (known := self.sessions.get(session)):
+            return 404  # erased meanwhile by another shopper of the trial
+        token, word, last = known
         path, draw = f"/v1/sessions/{session}", rng.random()
         if draw < 0.6:
             status, said = self.ask("POST", f"{path}/turns", {"says": f"is red and {word}"}, token)
