@@ -121,11 +121,19 @@ def extract_features(
     ids: str | Path | None = ...,
 ) -> FeatureStore: ...
 
-def pair_references(
+def describe_pictures(
     *,
+    cache: str | Path = ...,
+    retries: int = ...,
+    timeout: float = ...,
     data: str | Path = ...,
     category: str,
-    out: str | Path | None = ...,
+    workers: int = ...,
+    batch_size: int = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    model: str,
+    attributes: Sequence[str | Path] = ...,
+    count: int | None = ...,
 ) -> Path: ...
 
 def caption_pairs(
@@ -135,6 +143,7 @@ def caption_pairs(
     seed: int = ...,
     split: Literal["all", "train", "val", "test"] = ...,
     count: int = ...,
+    titles: bool = ...,
     features: str | Path | None = ...,
     port: int = ...,
     export: str | Path | None = ...,

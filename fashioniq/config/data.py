@@ -127,13 +127,6 @@ class ExtractAttributes(InCatalog):
 
 
 @dataclass(kw_only=True)
-class PairReferences(InCatalog):
-    """Pair each product with another one that shares rare title words, as pairs for people to caption."""
-
-    out: Path | None = option(None, "output folder of pairs.CATEGORY.SPLIT.json (default: DATA/pairs)")
-
-
-@dataclass(kw_only=True)
 class CaptionPairs(Seeded, InCatalog):
     """Collect relative captions from people, on a page in their browser or in a CSV file.
 
@@ -144,6 +137,10 @@ class CaptionPairs(Seeded, InCatalog):
         "all", "split of the pairs; all gives 70 percent to train, 15 to val and 15 to test"
     )
     count: int = option(100, "pairs in all, including those captioned or skipped earlier", least=1)
+    titles: bool = option(
+        False,
+        "pair each product with the one that shares the rarest title words, and write them to DATA/pairs",
+    )
     features: Path | None = option(None, FEATURES + "; its nearest neighbors become pairs")
     port: int = option(8765, "port of the page on 127.0.0.1; 0 uses a free one", least=0, below=2**16)
     export: Path | None = option(None, "new CSV file for the open pairs, to be captioned in a spreadsheet")

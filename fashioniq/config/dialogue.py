@@ -7,7 +7,17 @@ from typing import Literal
 from fashioniq import plugins
 from fashioniq.config.evaluation import Evaluation
 from fashioniq.config.fields import CATEGORY, ENCODER, Searched, option, required
-from fashioniq.config.shared import Batched, Finds, InFolder, OfRun, OnDevice, Seeded, Verified
+from fashioniq.config.shared import (
+    Batched,
+    Decoding,
+    Finds,
+    InCatalog,
+    InFolder,
+    OfRun,
+    OnDevice,
+    Seeded,
+    Verified,
+)
 from fashioniq.files import UserError
 
 
@@ -218,6 +228,23 @@ class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
             raise UserError("--features is the store of one category; give it with --category")
         if self.sessions and len(self.category) != 1:
             raise UserError("--sessions needs one category; give it with --category")
+
+
+@dataclass(kw_only=True)
+class DescribePictures(OnDevice, Batched, Decoding, InCatalog, EndpointOptions):
+    """Describe every picture in words, by a vision-language model; the same command resumes, and adds new pictures."""
+
+    model: str = required(
+        "model: BLIP, BLIP-2, GIT or a chat model that sees pictures, by folder or Hugging Face name, or endpoint:NAME "
+        "for a model at OPENAI_BASE_URL"
+    )
+    attributes: list[str] = option(
+        [], "attributes whose values are written instead of a sentence, such as color pattern"
+    )
+    count: int | None = option(
+        None, "pictures to describe at most, spread over the catalog, to look at the samples first", least=1
+    )
+    batch_size: int = 32
 
 
 @dataclass(kw_only=True)

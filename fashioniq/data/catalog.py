@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name
-from fashioniq.data.catalog_files import IMAGE_SUFFIXES, LABEL_FOLDERS, categories_in, merge_lists, title_of
+from fashioniq.data.catalog_files import (
+    IMAGE_SUFFIXES,
+    LABEL_FOLDERS,
+    categories_in,
+    descriptions_file,
+    merge_lists,
+    title_of,
+)
 from fashioniq.data.ids import repeated
 from fashioniq.data.offers import Offer, offers_file, read_offers
 from fashioniq.data.words import composed, tokenize
@@ -130,13 +137,17 @@ class Catalog:
             )
         return self.all_ids() if split == ALL else self.ids(split)
 
+    @property
+    def splits(self) -> list[str]:
+        """Splits that the folder has."""
+        return [split for split in SPLITS if self._split_file(split).exists()]
+
     def all_ids(self) -> list[str]:
         """Ids of all splits in the folder: train, then val, then test.
 
         Raises UserError if two ids differ only in how accents are written.
         """
-        present = [split for split in SPLITS if self._split_file(split).exists()]
-        ids = list(dict.fromkeys(name for split in present for name in self.ids(split)))
+        ids = list(dict.fromkeys(name for split in self.splits for name in self.ids(split)))
         if name := repeated(ids):
             raise UserError(
                 f"expected each product of {self.category} in {self.root} to have one id, found {name!r} with its "
@@ -215,7 +226,7 @@ class Catalog:
         """What a captioning model says about the picture of every product that has a description."""
         found: dict[str, str] = {}
         for split in SPLITS:
-            path = self.root / "descriptions" / f"image_captions_{self._name}_{split}.json"
+            path = descriptions_file(self.root, self.category, split)
             if path.exists():
                 rows = read_json(path, "descriptions", dict)
                 if bad := next((name for name, text in rows.items() if not isinstance(text, str)), None):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.categories import from_file_name
+from fashioniq.categories import file_name, from_file_name
 from fashioniq.data.words import composed
 from fashioniq.files import UserError
 
@@ -14,6 +14,11 @@ LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may cont
 LONGEST_TITLE = 1000  # characters
 ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
+
+
+def descriptions_file(root: Path, category: str, split: str) -> Path:
+    """File of what a captioning model says about the pictures of a split."""
+    return root / "descriptions" / f"image_captions_{file_name(category)}_{split}.json"
 
 
 def title_of(row: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ T = TypeVar("T")
 FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_PIXELS = 50_000_000  # a photo of 50 megapixels needs 150 MB as RGB
 MIN_SIDE = 8
+SENT_SIDE = 512  # pixels of pictures that are sent to a model on a server
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
 AHEAD = 64  # pictures decoded in advance by default
 SECONDS = 30.0  # time limit per picture; a small crafted file can take hours to decode
@@ -117,6 +118,15 @@ def to_square(image: Image.Image, size: int) -> np.ndarray:
     """Pad a picture to a square with white and resize it: uint8, 3×size×size."""
     square = ImageOps.pad(image, (size, size), Image.Resampling.BICUBIC, color="white")
     return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+
+def jpeg_of(image: Image.Image) -> bytes:
+    """The picture as a JPEG with sides of at most SENT_SIDE pixels."""
+    image = image.convert("RGB")
+    image.thumbnail((SENT_SIDE, SENT_SIDE))
+    file = BytesIO()
+    image.save(file, "JPEG", quality=85)
+    return file.getvalue()
 
 
 class _Waiting(NamedTuple, Generic[S]):

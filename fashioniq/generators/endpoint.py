@@ -17,10 +17,9 @@ from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, one_line
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
-from fashioniq.llm.endpoint import is_late, is_retried, key_headers, open_endpoint, reason, refused
+from fashioniq.llm.endpoint import blocked, is_late, is_retried, key_headers, open_endpoint, reason, refused
 
 MOST_BYTES = 40_000_000  # maximum size of an answer, and of a picture
-BLOCKED = ("moderation_blocked", "content_policy_violation", "content_filter")  # codes of refused prompts
 
 
 class PictureEndpoint:
@@ -114,7 +113,7 @@ class PictureEndpoint:
 
     def _refused(self, error: Any, host: str, key: str, outcome: Generated) -> Generated:
         status = error.status_code
-        if code := next((code for code in BLOCKED if code in (error.code, error.type)), ""):
+        if code := blocked(error):
             return outcome._replace(status="blocked", reason=f"blocked by the server ({code})")
         if is_retried(status):
             late = status in (408, 504)

@@ -7,22 +7,22 @@ time of an attempt and the size and form of an answer; violations are retried li
 
 import asyncio
 import base64
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import httpx
 
-from fashioniq.files import UserError, read_json, write_json
+from fashioniq.files import UserError
 from fashioniq.http import USER_AGENT, open_client
+from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 MOST_BYTES = 10_000_000  # maximum size of an answer
 CACHE = Path("runs/endpoint-cache")  # answers; cached requests are not sent again
-Answer = tuple[str, dict[str, int]]  # text, and tokens of the prompt and the answer
+BLOCKED = ("moderation_blocked", "content_policy_violation", "content_filter")  # codes of refused prompts
 
 
 class Endpoint:
@@ -51,23 +51,29 @@ class Endpoint:
     ) -> list[str]:
         """Answers to the prompts, each with its JPEG pictures if `pictures` are given.
 
-        `tokens` limits the length of an answer.
+        `tokens` limits the length of an answer. The text of a refused prompt is empty.
         """
+        return [answer.text for answer in self.answers(prompts, tokens, pictures)]
+
+    def answers(
+        self, prompts: Sequence[str], tokens: int, pictures: Sequence[Sequence[bytes]] | None = None
+    ) -> list[Answer]:
+        """Answers as `complete` returns them, with their tokens."""
         bodies = [
             self._body(prompt, tokens, pictures[number] if pictures else ())
             for number, prompt in enumerate(prompts)
         ]
-        paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(_name, bodies)}
-        missing = {_name(body): body for body in bodies if not paths[_name(body)].exists()}
+        paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(name_of, bodies)}
+        missing = {name_of(body): body for body in bodies if not paths[name_of(body)].exists()}
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
-        names = [_name(body) for body in bodies]
+        names = [name_of(body) for body in bodies]
         answers = {
-            name: fresh[name] if name in fresh else _read(paths[name]) for name in dict.fromkeys(names)
+            name: fresh[name] if name in fresh else read_answer(paths[name]) for name in dict.fromkeys(names)
         }
         for answer in answers.values():
             for name in self.tokens:
-                self.tokens[name] += answer[1].get(name, 0)
-        return [answers[name][0] for name in names]
+                self.tokens[name] += answer.tokens.get(name, 0)
+        return [answers[name] for name in names]
 
     def _body(self, prompt: str, tokens: int, pictures: Sequence[bytes]) -> dict[str, Any]:
         content: Any = prompt
@@ -87,11 +93,9 @@ class Endpoint:
 
         async def ask(name: str, client: Any) -> Answer:
             async with slots:
-                text, tokens = await self._ask(client, bodies[name])
-            # also if empty, so that the run can be repeated
-            kept = {"model": self.model, "text": text} | ({"tokens": tokens} if tokens else {})
-            write_json(paths[name], kept)
-            return text, tokens
+                answer = await self._ask(client, bodies[name])
+            keep_answer(paths[name], self.model, answer)
+            return answer
 
         async with open_endpoint(self.retries, self.timeout, _flaw, MOST_BYTES) as client:
             tasks = [asyncio.ensure_future(ask(name, client)) for name in bodies]
@@ -113,13 +117,19 @@ class Endpoint:
             if is_retried(status):
                 # `from None`: the error quotes the server, which may quote the key
                 raise self._unanswered(host, str(status)) from None
+            if status == 400 and blocked(error):
+                return Answer("", {}, refused=True)
             raise refused(host, status, self.model) from None
-        text = answer.choices[0].message.content
+        choice = answer.choices[0]
+        text = choice.message.content
+        declined = getattr(choice, "finish_reason", "") == "content_filter" or bool(
+            getattr(choice.message, "refusal", None)
+        )
         # truncated text may end within a surrogate pair
         text = text.encode(errors="replace").decode() if isinstance(text, str) else ""
         counts = (getattr(answer.usage, f"{name}_tokens", None) for name in ("prompt", "completion"))
-        known = {name: count for name, count in zip(self.tokens, counts, strict=True) if _is_count(count)}
-        return text, known
+        known = {name: count for name, count in zip(self.tokens, counts, strict=True) if is_count(count)}
+        return Answer("" if declined else text, known, declined)
 
     def _unanswered(self, host: str, why: str) -> UserError:
         attempts = "1 attempt" if self.retries == 0 else f"at most {1 + self.retries} attempts"
@@ -159,6 +169,11 @@ def key_headers() -> dict[str, Any]:
 def is_retried(status: int) -> bool:
     """Whether the client repeats a request after this status."""
     return status in (408, 409, 429) or status >= 500
+
+
+def blocked(error: Any) -> str:
+    """Code of an openai.APIStatusError of a server that refuses the content of a prompt; empty for other errors."""
+    return next((code for code in BLOCKED if code in (error.code, error.type)), "")
 
 
 def refused(host: str, status: int, model: str) -> UserError:
@@ -236,22 +251,6 @@ def reason(error: Exception) -> str:
     """Reason of a connection error of the client: what was unusable, or the name of the network error."""
     cause = error.__cause__
     return str(cause) if isinstance(cause, _Unusable) else f"{type(cause or error).__name__}"
-
-
-def _name(body: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _read(path: Path) -> Answer:
-    cached = read_json(path, "a cached answer", dict)
-    tokens = cached.get("tokens", {})  # absent if none were counted
-    if not isinstance(cached.get("text"), str) or not isinstance(tokens, dict):
-        raise UserError(f"{path} has no answer; remove the file")
-    return cached["text"], {name: count for name, count in tokens.items() if _is_count(count)}
 
 
 def _openai() -> Any:

@@ -85,12 +85,38 @@ class VisualQuestionAnswerer:
         return [text.strip() for text in self._processor.batch_decode(ids_BL, skip_special_tokens=True)]
 
 
+class ImageCaptioner:
+    """BLIP, BLIP-2, GIT or another model that writes a sentence about a picture without a prompt, by greedy decoding.
+
+    `tokens` counts those of all sentences.
+    """
+
+    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+        from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
+        self._model, self._processor = _load(name, device, *from_hub)
+        self.tokens = {"prompt": 0, "answer": 0}
+
+    @torch.inference_mode()
+    def describe(self, pictures: Sequence[Image.Image], tokens: int) -> list[str]:
+        """A sentence of at most `tokens` tokens about each picture."""
+        inputs = self._processor(images=list(pictures), return_tensors="pt")
+        ids_BL = self._model.generate(
+            pixel_values=inputs["pixel_values"].to(self._model.device, self._model.dtype),
+            max_new_tokens=tokens,
+            do_sample=False,
+        )
+        said = self._processor.batch_decode(ids_BL, skip_special_tokens=True)
+        self.tokens["answer"] += sum(map(len, self._processor.tokenizer(said)["input_ids"]))
+        return [text.strip() for text in said]
+
+
 class VisionLanguageModel:
     """Chat model that sees pictures (such as LLaVA or Qwen-VL), with greedy decoding."""
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
         from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
         self._model, self._processor = _load(name, device, *from_hub)
+        self.tokens = {"prompt": 0, "answer": 0}
         if not getattr(self._processor, "chat_template", None):
             raise UserError(f"{name} has no chat template; give a model that was trained for conversations")
 
@@ -110,7 +136,15 @@ class VisionLanguageModel:
         ).to(self._model.device, self._model.dtype)
         ids_1L = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
         answer = ids_1L[0, inputs["input_ids"].shape[1] :]
+        self.tokens["prompt"] += inputs["input_ids"].shape[1]
+        self.tokens["answer"] += len(answer)
         return str(self._processor.decode(answer, skip_special_tokens=True)).strip()
+
+
+def has_chat_template(name: str) -> bool:
+    """Whether a model takes prompts as a chat. Raises UserError if its processor cannot be loaded."""
+    (reader,) = _transformers("AutoProcessor")
+    return bool(getattr(_read(name, reader), "chat_template", None))
 
 
 def _transformers(*names: str) -> tuple[Any, ...]:
@@ -128,15 +162,32 @@ def _load(
     name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any
 ) -> tuple[Any, Any]:
     """Load a model and its tokenizer or processor. Only safetensors are read, so nothing is unpickled."""
-    if not Path(name).is_dir():
-        use_cache_if_offline()
+    reader = _read(name, reader_class, **options)
+    if Path(name).is_dir():  # progress bars are for downloads only
+        _transformers("logging")[0].disable_progress_bar()
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
-        reader = reader_class.from_pretrained(name, **options)
-        model = model_class.from_pretrained(name, use_safetensors=True, dtype=dtype)
+        model, info = model_class.from_pretrained(
+            name, use_safetensors=True, dtype=dtype, output_loading_info=True
+        )
+        if lacking := sorted(info["missing_keys"]):  # such as of a model for another task
+            raise ValueError(f"{len(lacking)} tensors are missing, such as {lacking[0]}")
         return model.to(device).eval().requires_grad_(False), reader
     except Exception as error:  # the hub client, safetensors and transformers raise different ones
-        raise UserError(
-            f"cannot load {name} ({why(error, 200)}); give a folder, "
-            "or a name on the hub if there is a network connection"
-        ) from error
+        raise _unloaded(name, error) from error
+
+
+def _read(name: str, reader_class: Any, **options: Any) -> Any:
+    if not Path(name).is_dir():
+        use_cache_if_offline()
+    try:
+        return reader_class.from_pretrained(name, **options)
+    except Exception as error:
+        raise _unloaded(name, error) from error
+
+
+def _unloaded(name: str, error: Exception) -> UserError:
+    return UserError(
+        f"cannot load {name} ({why(error, 200)}); give a folder, "
+        "or a name on the hub if there is a network connection"
+    )

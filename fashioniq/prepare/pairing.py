@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,8 +108,8 @@ def _least_of_best(sums: np.ndarray, count: int) -> float:
     return float(np.partition(sums, -count)[-count])
 
 
-def write_pairs(catalog: Catalog, folder: Path) -> None:
-    """Find the references of all splits, then write them; files appear only when all are written.
+def write_pairs(catalog: Catalog) -> None:
+    """Find the references of all splits, then write them to pairs/; files appear only when all are written.
 
     Raises UserError if a split has fewer than two titles.
     """
@@ -127,6 +126,7 @@ def write_pairs(catalog: Catalog, folder: Path) -> None:
         left_out = f"{len(ids) - len(names):,} products have no title, {alone:,} share no word with another"
         targets = len(names) - alone
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {targets:,} targets; {left_out}")
+    folder = catalog.root / "pairs"
     remove_leftovers(folder)
     with ExitStack() as files:
         for split, rows in pairs.items():

@@ -42,7 +42,7 @@ def counts_of(split: str, count: int) -> dict[str, int]:
 def source_of(catalog: Catalog, split: str, vectors: Vectors | None) -> str:
     """Source of the pairs that `choose` uses, in words."""
     if _recorded_file(catalog, split).exists():
-        return "pair-references"
+        return "titles"
     return "random pairs" if vectors is None else "neighbors in the feature store"
 
 
@@ -56,7 +56,7 @@ def choose(
 ) -> list[Comparison]:
     """Choose at most `count` pairs of a split that are not in `taken`, in an order determined by the seed.
 
-    They come from the pairs that pair-references wrote, if any. Otherwise, each target gets one of its
+    They come from the pairs by titles, if any were written. Otherwise, each target gets one of its
     NEAREST neighbors by cosine similarity of `vectors`, or a random product without `vectors`. Products
     without a readable picture are left out, unless the catalog has no pictures, and so are pairs of
     duplicate pictures.
@@ -83,7 +83,7 @@ def _recorded_file(catalog: Catalog, split: str) -> Path:
 
 
 def _recorded(catalog: Catalog, split: str, shown: set[str], chance: random.Random) -> list[Comparison]:
-    """Pairs of pair-references whose products can be shown, in random order."""
+    """Pairs by titles whose products can be shown, in random order."""
     path = _recorded_file(catalog, split)
     ids, pairs = set(catalog.ids(split)), []
     for number, row in enumerate(read_json(path, "the pairs", list)):
@@ -91,7 +91,7 @@ def _recorded(catalog: Catalog, split: str, shown: set[str], chance: random.Rand
         if not all(isinstance(name, str) and name in ids for name in names):
             raise UserError(
                 f'{path}, entry {number}: expected {{"target", "candidate"}} of the {split} split, '
-                f"found {str(row)[:80]}; run `fashioniq pair-references` again"
+                f"found {str(row)[:80]}; run caption-pairs with --titles again"
             )
         pair = Comparison(split, *map(str, names))
         if pair.candidate != pair.target and {pair.candidate, pair.target} <= shown:

@@ -6,9 +6,10 @@ from typing import Protocol
 from PIL import Image
 from torch import Tensor
 
+from fashioniq.data.images import jpeg_of
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.messages import Message
-from fashioniq.users.vision import PicturesByName, jpeg_of
+from fashioniq.users.vision import PicturesByName
 
 DESCRIPTION, COMPARISON = 200, 150  # tokens
 MOST = 1200  # characters of a description

@@ -1,6 +1,5 @@
 """User that answers questions with a visual model and the target's picture."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -8,13 +7,12 @@ from typing import Protocol
 from PIL import Image
 from torch import Tensor
 
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.data.images import UnreadableImage, jpeg_of, load_image
 from fashioniq.data.sanitize import clean_answer
 from fashioniq.files import UserError, why
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.loop.messages import Message
 
-PICTURE_SIDE = 512  # maximum side length, in pixels, of pictures sent to an endpoint
 PROMPT = "Answer the question on this picture in one to five words, without a full sentence. Question: {}"
 
 
@@ -67,12 +65,3 @@ class RemoteModel:
         """Answer the questions; pictures are sent as JPEGs with sides of at most 512 pixels."""
         jpegs = [[jpeg_of(picture)] for picture in pictures]
         return self.endpoint.complete([PROMPT.format(question) for question in questions], 30, jpegs)
-
-
-def jpeg_of(image: Image.Image) -> bytes:
-    """The picture as a JPEG with sides of at most PICTURE_SIDE pixels."""
-    image = image.convert("RGB")
-    image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=85)
-    return file.getvalue()

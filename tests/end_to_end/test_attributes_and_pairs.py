@@ -1,4 +1,4 @@
-"""extract-attributes and pair-references on folders small enough to reckon by hand."""
+"""extract-attributes and pairs by titles on folders small enough to reckon by hand."""
 
 import json
 
@@ -139,7 +139,9 @@ def pairs(folder, split):
 
 def test_every_title_is_paired_with_the_nearest_of_its_split_ties_by_id(project, capsys, folder):
     write(folder / "titles/dress.test.json", {name: {"title": "cotton dress"} for name in "hij"})
-    code, told, _ = run(project, capsys, "pair-references", data=folder)
+    code, told, _ = run(
+        project, capsys, "caption-pairs", data=folder, titles=True, count=3, export=folder / "pairs.csv"
+    )
     assert code == 0
     assert pairs(folder / "pairs", "train") == [("b", "a"), ("a", "b")]  # c shares no word, d has none
     assert pairs(folder / "pairs", "test") == [("j", "h"), ("i", "h"), ("h", "i")]
@@ -150,7 +152,9 @@ def test_every_title_is_paired_with_the_nearest_of_its_split_ties_by_id(project,
 
 def test_a_split_of_one_title_cannot_be_paired(project, capsys, folder):
     write(folder / "titles/dress.val.json", {"e": {"title": "dress"}})
-    code, _, error = run(project, capsys, "pair-references", data=folder)
+    code, _, error = run(
+        project, capsys, "caption-pairs", data=folder, titles=True, count=3, export=folder / "pairs.csv"
+    )
     assert code == 2 and "in the val split of dresses, found 1" in error
     assert not (folder / "pairs").exists()
 

@@ -30,7 +30,7 @@ SCRIPTS = {
     "data_prep/import_catalog.py": "import-catalog",
     "data_prep/download_images.py": "download-images",
     "data_prep/extract_attributes.py": "extract-attributes",
-    "data_prep/pair_references.py": "pair-references",
+    "data_prep/describe_pictures.py": "describe-pictures",
     "data_prep/caption_pairs.py": "caption-pairs",
     "data_prep/train_attributes.py": "train-attributes",
     "data_prep/extract_features.py": "extract-features",

@@ -67,7 +67,6 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         ),
         "check-data": ({**plain, "workers": 0, "images": root / "photos", "report": room.path("out.json")}, ["report"]),
         "extract-attributes": ({**plain, "vocabulary": root / "vocabulary.csv", "replace": True}, ["data"]),
-        "pair-references": ({**plain, "out": new}, ["out"]),
         "train-attributes": (
             {**plain, "init_from": runs["predictor"], "run": new, "min_count": 3, "epochs": 1, "workers": 0},
             ["run"],

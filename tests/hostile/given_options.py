@@ -164,7 +164,7 @@ def category_names(room: Room, rng: Random) -> Case:
     odd = rng.choice((*TEXTS, "x" * 300, "../dress", "dress/../../x", "dress\0", "DRESS", "dress ", "ｄｒｅｓｓ", ".dress", "dress.", "*", "?", "dress:x",
                       "nul", "dress\n", "[a]", "$HOME", "~root", "%2e%2e%2f", "a" * 255, "é" * 120, "--", "-rf"))  # fmt: skip
     command = rng.choice(("check-data", "eval-dialogs", "import-catalog", VECTORS, LINEAR, QUERIES, "extract-attributes",
-                          "pair-references", "search", "download-images", "eval-captions", "draw-sample"))  # fmt: skip
+                          "search", "download-images", "eval-captions", "draw-sample"))  # fmt: skip
     command = "check-data" if command == "draw-sample" else command
     if rng.random() < 0.2 and odd and "/" not in odd and "\0" not in odd and len(odd) < 100:
         for path in [one for one in data.rglob("*dress*") if one.is_file()]:

@@ -57,7 +57,10 @@ def commands(world: World, out: Path) -> dict[str, tuple[str, Options]]:
         "eval-dialogs": ("eval-dialogs", {**evaluated, "batch_size": 1, "out": out}),
         "make-dialogues": ("make-dialogues", {**asked, "out": out / "dialogs.json"}),
         "extract-attributes": ("extract-attributes", {"data": out, "category": "dresses", "replace": True}),
-        "pair-references": ("pair-references", {**data, "out": out}),
+        "pairs by titles": (
+            "caption-pairs",
+            {"data": out, "category": "dresses", "titles": True, "export": out / "pairs.csv"},
+        ),
         "descriptions": (
             "make-dialogues",
             {**data, "answerer": "descriptions", "out": out / "descriptions.json"},
@@ -109,7 +112,7 @@ def prepared(world: World, out: Path, name: str) -> None:
     """Remove what the last run has written, and copy what the command changes."""
     for path in (out, *out.parent.glob(f".{out.name}*")):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    if name == "extract-attributes":
+    if name in ("extract-attributes", "pairs by titles"):
         shutil.copytree(world.catalog, out, ignore=shutil.ignore_patterns("images"))
 
 

@@ -454,7 +454,7 @@ def test_control_characters_of_data_do_not_reach_the_terminal(vector_runs, world
 
 
 @pytest.mark.parametrize(
-    "command", ["pair-references", "extract-attributes", "eval-dialogs", "train-retriever"]
+    "command", ["caption-pairs", "extract-attributes", "eval-dialogs", "train-retriever"]
 )
 def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_path, command):
     catalog = shutil.copytree(
@@ -462,7 +462,7 @@ def test_what_a_killed_command_left_is_removed(vector_runs, world, project, tmp_
     )
     given = {"data": catalog, "category": "dresses"}
     of_command = {
-        "pair-references": (tmp_path / "out", {"out": tmp_path / "out"}),
+        "caption-pairs": (catalog / "pairs", {"titles": True, "export": tmp_path / "pairs.csv"}),
         "extract-attributes": (catalog / "attributes", {"replace": True}),
         "eval-dialogs": (
             tmp_path / "out",

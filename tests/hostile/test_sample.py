@@ -44,7 +44,7 @@ def test_hostile_input_is_refused_in_one_line_or_harmless(world, offline, tmp_pa
         assert found["outcome"] not in BAD, "\n".join(f"{key}: {value}" for key, value in found.items())
 
 
-@pytest.mark.parametrize("name", ["make-dialogues", "extract-features", "pair-references"])
+@pytest.mark.parametrize("name", ["make-dialogues", "extract-features", "extract-attributes"])
 def test_a_killed_command_that_is_run_again_ends_as_one_that_was_not(world, tmp_path, name):
     assert name in commands(world, tmp_path)
     outcome, problem, moments = kill_case(world, tmp_path, {}, name, Random(SEED))

@@ -20,7 +20,7 @@ from damage import LENGTH
 from judge import Case
 from world import TRANSFORMER, Options, Room
 
-READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", "pair-references", QUERIES,
+READ_CATALOG = ("check-data", "eval-dialogs", "extract-features", "extract-attributes", QUERIES,
                 "eval-single-turn", "eval-captions", LINEAR, "make-dialogues", "search", RANKINGS, "train-captioner",
                 VECTORS)  # fmt: skip
 

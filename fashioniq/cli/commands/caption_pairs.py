@@ -9,6 +9,7 @@ from fashioniq.files import check_writable, one_line
 from fashioniq.prepare.caption_server import CaptionServer
 from fashioniq.prepare.caption_table import export_pairs, import_captions
 from fashioniq.prepare.captioning import Desk, plan, read_work
+from fashioniq.prepare.pairing import write_pairs
 from fashioniq.prepare.pairs_to_caption import Vectors, counts_of, source_of
 from fashioniq.report.caption import caption_page
 
@@ -16,6 +17,8 @@ from fashioniq.report.caption import caption_page
 def run(settings: CaptionPairs) -> None:
     """Collect captions on the page or in a CSV file."""
     catalog = Catalog(settings.data, settings.category)
+    if settings.titles:
+        write_pairs(catalog)
     if settings.captions:
         read_work(catalog)  # a damaged list is refused before a caption is saved
         imported = import_captions(catalog, settings.captions)

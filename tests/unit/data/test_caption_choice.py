@@ -58,7 +58,7 @@ def test_with_vectors_a_candidate_is_among_the_nearest(catalog):
     assert "feature store" in source_of(catalog, "train", vectors)
 
 
-def test_the_pairs_of_pair_references_take_precedence(catalog):
+def test_the_pairs_by_titles_take_precedence(catalog):
     folder = catalog.root / "pairs"
     folder.mkdir()
     rows = [{"target": f"train{number}", "candidate": f"train{number + 1}"} for number in range(8)]
@@ -67,7 +67,7 @@ def test_the_pairs_of_pair_references_take_precedence(catalog):
     assert len(chosen) == 5 and {(one.target, one.candidate) for one in chosen} <= {
         (row["target"], row["candidate"]) for row in rows
     }
-    assert source_of(catalog, "train", None) == "pair-references"
+    assert source_of(catalog, "train", None) == "titles"
 
 
 @pytest.mark.parametrize(
