@@ -9,6 +9,7 @@ comparing all pairs of titles.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -41,11 +42,7 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
     references = np.full((len(titles), per_target), -1, dtype=np.int64)
     if not any(tokenize(title) for title in titles):
         return references
-    from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, so not at module level
-
-    vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, norm=None)
-    weights = vectorizer.fit_transform(titles)
-    weights.data = np.round(weights.data * _GRAIN) / _GRAIN
+    weights = _tfidf(titles)
     rows = np.arange(len(titles))
     for share in _FREQUENT:
         search = _TitleSearch(weights, max(share * len(titles), 1), per_target)
@@ -53,6 +50,24 @@ def reference_pairs(titles: Sequence[str], per_target: int = 1) -> np.ndarray:
             [row for block in search.blocks(rows) for row in search.fill(references, block)], dtype=np.int64
         )
     return references
+
+
+def _tfidf(titles: Sequence[str]) -> csr_matrix:
+    """Weights of the words of the titles, N×L: occurrences times 1 + log((1 + N) / (1 + titles with the word))."""
+    from scipy.sparse import csr_matrix
+
+    column_of: dict[str, int] = {}
+    cells = Counter(
+        (row, column_of.setdefault(word, len(column_of)))
+        for row, title in enumerate(titles)
+        for word in tokenize(title)
+    )
+    shape = len(titles), len(column_of)
+    counts = csr_matrix((np.array([*cells.values()], dtype=float), np.array([*cells]).T), shape)
+    counts.sort_indices()
+    idf = 1 + np.log((1 + len(titles)) / (1 + counts.getnnz(axis=0)))
+    counts.data = np.round(counts.data * idf[counts.indices] * _GRAIN) / _GRAIN
+    return counts
 
 
 class _TitleSearch:

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import torch
 from pydantic import BaseModel
-from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from fashioniq.categories import canonical
@@ -39,7 +38,7 @@ Request = TypeVar("Request", bound=BaseModel)
 NAMING = ("about", "like", "less_like", "product_id", "product")  # fields of requests
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
-MANY = 20_000  # captions that are counted for them, and products among which typical ones are chosen
+MANY = 20_000  # captions that are counted for them
 CANDIDATES = 2000  # products among which others are chosen, if those are not allowed
 
 
@@ -82,7 +81,8 @@ class Served:
             wording.labels_of(0)  # what is computed when it is first needed
             learned = [(label, wording.family_of(label) or "", has_N) for label, has_N in wording.learned()]
         self.facets = Facets(items.ids, labels or {}, language(self.speech), learned)
-        self.typical = self._typical()  # ids of products for someone who has not said anything
+        self.typical = []  # ids of products for someone who has not said anything
+        self.typical = self.first(torch.ones(len(items.ids), dtype=torch.bool), TYPICAL)
 
     @classmethod
     def of(
@@ -164,17 +164,6 @@ class Served:
             "generated_pictures": self.draws,
             "filters": self.shelf.has_facts,
         }
-
-    def _typical(self) -> list[str]:
-        """Ids of products that differ from each other: those nearest to the centers of clusters."""
-        gallery = self.system.gallery
-        vectors_ND = gallery.vectors_ND[:: -(-len(gallery) // MANY)].float().cpu().numpy()
-        count = min(TYPICAL, len(vectors_ND))
-        found = MiniBatchKMeans(count, random_state=0, n_init=3).fit(vectors_ND)
-        centers_KD = torch.from_numpy(found.cluster_centers_.astype(np.float32))
-        item_K1 = gallery.top(centers_KD.to(gallery.vectors_ND.device), 1)[1]
-        ids = gallery.items.ids
-        return list(dict.fromkeys(ids[item] for item in item_K1.flatten().tolist()))
 
     def first(self, allowed_N: Tensor, count: int) -> list[str]:
         """Ids of products for someone who has not said anything, of those in a mask."""

@@ -9,7 +9,6 @@ import torch
 
 from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, kill_starter, to_square
 from fashioniq.data.items import ItemInputs
-from fashioniq.encoders.timm import Encoding
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device
@@ -47,6 +46,8 @@ class Uploads:
     """
 
     def __init__(self, predictor: Path, device: str, workers: int = 1) -> None:
+        from fashioniq.encoders.timm import Encoding  # here, as it imports timm
+
         model, about = load_predictor(predictor)
         self.folder = predictor
         self.weights, self.words, self.size = (

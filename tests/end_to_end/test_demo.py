@@ -5,6 +5,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from fashioniq.features.store import open_store
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.sample.shop import CATEGORY, PACKED, PRODUCTS, make_shop
-from tests.waiting import ended
+from tests.waiting import LIMIT, ended
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +126,20 @@ def test_a_folder_with_something_else_is_refused(tmp_path, capsys):
     assert main(["demo", "--folder", str(tmp_path / "shop")]) == 2
     assert "contains something other than a drawn sample" in capsys.readouterr().err
     assert [path.name for path in Path(tmp_path / "shop" / "catalog").iterdir()] == ["mine.txt"]
+
+
+def test_search_and_the_service_start_without_libraries_that_they_do_not_need(shop):
+    """They would take longer to import than all the rest: 2 s of search, 4 s of the service."""
+    code = """
+import sys
+from fashioniq.cli import main
+main(["search", "--run", sys.argv[1], "--text", "red", "--json"])
+import fashioniq.prepare.pairing, fashioniq.sample.shop, fashioniq.service.api, fashioniq.service.uploads
+fashioniq.prepare.pairing.reference_pairs(["a red dress", "a blue dress"])
+slow = {"sklearn", "pandas", "scipy.stats", "timm", "torchvision", "pytorch_lightning", "transformers", "gensim"}
+sys.exit(", ".join(slow & sys.modules.keys()) or 0)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code, shop / "run"], capture_output=True, text=True, timeout=LIMIT
+    )
+    assert ran.returncode == 0, ran.stderr
