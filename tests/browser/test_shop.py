@@ -27,7 +27,6 @@ from fashioniq.models.text import TextRetriever
 from fashioniq.service.store import ProductRow, Store
 from tests.waiting import LIMIT
 
-pytest.importorskip("fastapi", reason="no FastAPI: pip install '.[serve]'")
 api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install '.[dev]'")
 expect = api.expect
 BROWSER = shutil.which("chromium")

@@ -8,9 +8,21 @@ from functools import partial
 from pathlib import Path
 
 import torch
+import uvicorn
 
 from fashioniq.config import Serve
 from fashioniq.files import UserError, check_writable, why, writing
+from fashioniq.service.access import Access
+from fashioniq.service.api import create_app
+from fashioniq.service.inference import Inference
+from fashioniq.service.learning.forget import carry_out
+from fashioniq.service.models import Models
+from fashioniq.service.problems import TITLES, Problem
+from fashioniq.service.served_model import Served
+from fashioniq.service.server import WORK, Server
+from fashioniq.service.service import Service
+from fashioniq.service.store import Store
+from fashioniq.service.uploads import Uploads
 
 CONNECTIONS = 5000  # open at a time; requests on more get 503
 HEADERS = 16 * 1024  # bytes
@@ -19,23 +31,6 @@ KEEP_ALIVE = 5  # seconds that an idle connection is kept
 
 def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
     """Serve trained runs until Ctrl-C. `opened` gets the address of the page once requests are accepted."""
-    try:
-        import uvicorn
-
-        from fashioniq.service.access import Access
-        from fashioniq.service.api import create_app
-        from fashioniq.service.server import WORK, Server
-    except ImportError as error:
-        raise UserError(f"serve needs FastAPI ({why(error)}); pip install 'fashioniq[serve]'") from error
-    from fashioniq.service.inference import Inference
-    from fashioniq.service.learning.forget import carry_out
-    from fashioniq.service.models import Models
-    from fashioniq.service.problems import TITLES, Problem
-    from fashioniq.service.served_model import Served
-    from fashioniq.service.service import Service
-    from fashioniq.service.store import Store
-    from fashioniq.service.uploads import Uploads
-
     logging.basicConfig(
         format="%(asctime)s %(message)s", level=logging.INFO if settings.log else logging.WARNING, force=True
     )
