@@ -1,4 +1,4 @@
-"""Cures for imports, such as of torchvision built for another torch.
+"""Workarounds for imports, such as that of torchvision built for another torch.
 
 The torchvision wheel on PyPI contains operators compiled against a CUDA build of torch. With a CPU-only torch
 these cannot be loaded, and `import torchvision` fails with `operator torchvision::nms does not exist`.

@@ -1,7 +1,7 @@
 """One patient HTTP client: time-outs, retries, Retry-After, redirects and size limits for all downloads.
 
 The retry loop is our own because a retry has to cover the body of a response too, and a Retry-After has to
-rest all requests to a host while it blocks no request to another one. Libraries that retry in the transport
+pause the requests to that host and to no other one. Libraries that retry in the transport
 of httpx see neither.
 """
 

@@ -31,9 +31,9 @@ WORD_NOISE = (
 )
 
 SAMPLES = (
-    "captions that a captioner draws at each turn, of which it says the most informative one for a listener "
-    f"who knows only people's captions; 1 is greedy (paper) (default: {DRAWN}, in training {DRAWN_IN_TRAINING}, or 1 "
-    "with --beam)"
+    "captions that a captioner draws at each turn, of which it says the one by which a linear retriever fitted to the "
+    f"recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training {DRAWN_IN_TRAINING}, "
+    "or 1 with --beam)"
 )
 BEAM = "beam width of a captioner; more than 1 replaces --samples"
 

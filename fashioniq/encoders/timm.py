@@ -44,20 +44,20 @@ def load_network(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
         _try_size(encoder, name, image_size)
         if weights == "none":
             return encoder, "random"
-        if weights == "imagenet":
-            use_cache_if_offline()
-            return create_encoder(name, pretrained=True), "imagenet"
-    except UserError:
-        raise
     except ValueError as error:
         raise UserError(
             f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()"
         ) from error
-    except Exception as error:  # the hub client raises many kinds of errors
-        raise UserError(
-            f"the ImageNet weights of {name} could not be downloaded ({why(error)}): "
-            "give a file with --weights FILE, or use --weights none"
-        ) from error
+    if weights == "imagenet":
+        use_cache_if_offline()
+        try:
+            return create_encoder(name, pretrained=True), "imagenet"
+        except Exception as error:  # the hub client raises many kinds of errors
+            page = encoder.pretrained_cfg.get("hf_hub_id") or name  # type: ignore[union-attr, operator]
+            raise UserError(
+                f"the ImageNet weights of {name} could not be downloaded ({why(error)}); on another machine, download "
+                f"model.safetensors from https://huggingface.co/{page}, and give that file with --weights"
+            ) from error
     path = _weights_file(weights)
     tensors = read_weights(path)
     try:

@@ -284,6 +284,6 @@ def _print_speech(rows: list[dict[str, Any]]) -> None:
     print_table(header, cells, title="one caption of each pair")
     print(
         "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
-        "of the target for a linear retriever that knows only people's captions; distinct: share of different "
+        "of the target for a linear retriever fitted to recorded captions; distinct: share of different "
         "captions, words and bigrams"
     )

@@ -167,7 +167,7 @@ class CategoryCheck:
                 if not tokenize(text):
                     self.report.found("captions without a word", f"{where}: {text!r}"[:200])
         if split == "test":
-            self.report.note("test pairs without a target, as released", without_target)
+            self.report.note("test pairs whose target is not published, as in Fashion IQ", without_target)
         else:
             for where in without_target:
                 self.report.found("train or val pairs without a target", where)

@@ -48,7 +48,7 @@ def read_epochs(run: Path, needed: Sequence[str] = ("epoch",)) -> list[dict[str,
 def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None:
     """Write a PNG by epoch: BLEU-4, and beside it what BLEU does not measure.
 
-    That is how well a listener who knows only people's captions finds the target, by which the epoch is chosen,
+    That is how well a linear retriever fitted to the recorded captions finds the target by those of the captioner,
     and the share of the stated attributes that hold by the labels, if there are any.
     """
     best = max(rows, key=lambda row: row.get("val_P", 0.0))["epoch"]
@@ -61,7 +61,7 @@ def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None
     for axes, name, label, colour in lines:
         _draw(axes, rows, name, f"{label}  {rows[-1].get(name, math.nan):.1f}", colour)
     for axes, title in (
-        (overlap, "overlap with people's captions"),
+        (overlap, "overlap with recorded captions"),
         (useful, "informative and true, percent"),
     ):
         axes.axvline(best, color=_SOFT, linewidth=1.2, linestyle=(0, (3, 3)), label=f"kept  {best:.0f}")

@@ -11,7 +11,7 @@ from fashioniq.yaml_files import read_yaml
 
 
 class Selection(NamedTuple):
-    """What of a run is loaded, and where: data folder, category and feature store are by default those of the training.
+    """What is loaded with a run: by default the data folder, category and feature store of its training.
 
     The gallery holds the products of `split`; its vectors may be `stored` in a folder. Without `words`, the titles and
     labels of the products are not used.

@@ -32,6 +32,7 @@ from fashioniq.service.store import EventRow, SessionRow
 
 UNNAMED = "application/octet-stream"  # type of a picture sent by a program that does not look into it
 BULK = 2 * 1024 * 1024  # bytes of products or events
+UNKNOWN = "unknown field; /openapi.json lists those that are taken here"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[!-~]+$")]
 Many = Annotated[int, Query(ge=1, le=MAX_K)]
 
@@ -40,9 +41,12 @@ def errors_of(errors: Any) -> list[dict[str, str]]:
     """Place and reason of each wrong value, without the value; names that the client made up are left out."""
     found = []
     for one in errors[:20]:
-        parts = one["loc"][:-1] if one["type"] == "extra_forbidden" else one["loc"]
+        unknown = one["type"] == "extra_forbidden"
+        parts = one["loc"][:-1] if unknown else one["loc"]
         known = [str(part) for part in parts[1:] if re.fullmatch(r"[a-z_0-9]{1,40}", str(part))]
-        found.append({"pointer": "/" + "/".join(known), "reason": one["type"]})
+        found.append(
+            {"pointer": "/" + "/".join(known), "reason": UNKNOWN if unknown else one["type"]}
+        )
     return found
 
 

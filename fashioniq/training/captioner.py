@@ -1,6 +1,7 @@
 """Training of the relative captioner on human captions: cross-entropy of the next word, Noam schedule.
 
-Validation reports corpus BLEU, and how informative the captions are for a listener that knows only people's.
+Validation reports corpus BLEU, and how well a linear retriever fitted to recorded captions finds the
+target by them.
 """
 
 from collections.abc import Mapping

@@ -89,9 +89,9 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         module, model, batches, run=folder, settings=settings, facts=facts, monitor=f"val_{settings.select}"
     )
     summary = (
-        f"captioner of epoch {best['epoch']:.0f} in {folder}: a listener who knows only people's captions finds "
-        f"the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 {best['val_BLEU-4']:.1f} on "
-        f"{len(pairs['val'])} pairs of val "
+        f"captioner of epoch {best['epoch']:.0f} in {folder}: by its captions, a linear retriever fitted to the "
+        f"recorded ones finds the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 "
+        f"{best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
     people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs["val"]]

@@ -45,8 +45,10 @@ def of_retriever(
     if floor is not None and recall.get("recorded", floor) < floor:
         return f"weak: recorded captions help it less than the product shown alone ({beside})"
     if deaf or p < WEAK:
-        return f"weak: it understands little of {' and '.join(deaf) or 'its users'} ({beside})"
-    return f"{'good' if p >= GOOD else 'usable'} with its own users; judge it with others, too ({beside})"
+        users = " and ".join(deaf) or "all users"
+        return f"weak: it seldom finds the target with {users} ({beside})"
+    quality = "good" if p >= GOOD else "usable"
+    return f"{quality} with the users of its training; evaluate it with other users, too ({beside})"
 
 
 def floor_of(target_R: torch.Tensor, first_R: torch.Tensor, items: Items) -> float:

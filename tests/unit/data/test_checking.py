@@ -90,7 +90,7 @@ def test_a_clean_folder_is_counted_and_has_no_finding(root):
     assert told["shoes"].counts == {
         "products": [6, 3, 3], "pairs": [1, 1, 1], "labels": [1, 1, 1], "titles": [1, 1, 1], "addresses": [12], "pictures": [6, 3, 3]}  # fmt: skip
     assert told["shoes"].notes == {
-        "test pairs without a target, as released": ["cap.shoes.test.json entry 0"],
+        "test pairs whose target is not published, as in Fashion IQ": ["cap.shoes.test.json entry 0"],
         "titles that are not used: empty, or longer than 1,000 characters": [
             f"shoes.{split}.json: {ids[1]}" for split, ids in IDS.items()
         ],

@@ -156,7 +156,7 @@ def test_why_names_only_attributes_found_in_the_product(talking):
 
 
 def test_effects_are_the_places_lost_without_a_word(client, talking, service):
-    says, about = "is navy with longer sleeves", talking.started["last"]["results"][0]["product_id"]
+    says, about = "is navy with longer sleeves", talking.started["last"]["results"][1]["product_id"]
     body = {"turns": [{"says": says, "about": about}], "explain": True, "k": 5}
     found = client.post("/v1/categories/dresses/search", json=body).json()["results"]
     live = Dialog.start(service.models.active("dresses").system).about(about)

@@ -1,5 +1,4 @@
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -120,11 +119,3 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Store.open(url)
         assert "\n" not in str(refused.value)
-
-
-def test_without_sqlalchemy_the_extra_is_named(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("fashioniq.service.store")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    with pytest.raises(UserError, match=r"pip install 'fashioniq\[serve\]'"):
-        import fashioniq.service.store  # noqa: F401
