@@ -67,6 +67,9 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
         "metadata": BuiltIn("fashioniq.encoders.metadata:of_catalog"),
     },
     "generators": {
+        "diffusers": BuiltIn(
+            "fashioniq.generators.diffusers_pipeline:of_pipeline", _CONFIG("generation:PipelineOptions")
+        ),
         "endpoint": BuiltIn("fashioniq.generators.endpoint:of_model"),
         "folder": BuiltIn("fashioniq.generators.folder:of_path"),
         "drawn": BuiltIn("fashioniq.generators.drawn:of_share"),
@@ -148,7 +151,7 @@ def check_recorded(kind: str, name: str, run: object) -> None:
 
 def options_of(kind: str, name: str) -> type | None:
     """The dataclass of the options of a part, None without one; of a built-in part it is found without the part."""
-    own = BUILT_IN.get(kind, {}).get(name)
+    own = BUILT_IN.get(kind, {}).get(split(kind, name)[0])
     if own is not None:
         return _at(own.options) if own.options else None  # type: ignore[no-any-return]
     found: type | None = getattr(find(kind, split(kind, name)[0]), "Options", None)

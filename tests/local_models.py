@@ -52,6 +52,20 @@ def causal(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def t5(tmp_path_factory):
+    transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
+    folder = tmp_path_factory.mktemp("t5")
+    torch.manual_seed(1)
+    config = transformers.T5Config(
+        vocab_size=len(WORDS), d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0,
+        pad_token_id=0, eos_token_id=1, initializer_factor=3.0,
+    )  # fmt: skip
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer(pad_token="<pad>").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def blip2(tmp_path_factory):
     transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
     folder = tmp_path_factory.mktemp("blip2")

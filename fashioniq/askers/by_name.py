@@ -22,6 +22,7 @@ from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import LocalLanguageModel
+from fashioniq.llm.prompts import read_prompts
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.device import pick_device
@@ -127,7 +128,9 @@ def by_language_model(made_of: AskerInputs) -> AskerOf:
         if name.startswith(ENDPOINT)
         else LocalLanguageModel(name, pick_device(settings.device))
     )
-    asker: Asker = FewShot(model) if settings.questioner == "few-shot" else AllAtOnce(model, settings.rounds)
+    own = read_prompts(settings.prompt)
+    few_shot = settings.questioner == "few-shot"
+    asker: Asker = FewShot(model, own) if few_shot else AllAtOnce(model, settings.rounds, own)
     return lambda numbers: asker
 
 

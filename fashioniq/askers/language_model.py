@@ -1,9 +1,11 @@
 """Askers that generate questions with a language model."""
 
 import re
+from collections.abc import Mapping
 
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.llm.completer import Completer
+from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message
 
@@ -11,51 +13,26 @@ LONGEST = 200  # maximum characters of a question, and of a caption in a prompt
 FALLBACK = "what else can be seen?"  # used if the model output has no question
 
 _LABEL = re.compile(r"^\W*(?:(?:question|q|assistant)\b)?\s*(?:\d+\s*[.):])?\W*", re.IGNORECASE)
-_EXAMPLES = """\
-Someone thinks of a picture. You know its caption and ask about it, one short question at a time, to tell it from pictures of the same kind.
-Ask about what the caption and the answers leave open, and never the same twice.
-
-Caption: a blue shirt on a hanger
-Question: how long are the sleeves?
-Answer: short
-Question: is there anything printed on it?
-Answer: a white anchor
-Question: does it have a collar?
-Answer: no
-
-Caption: two people wait at a station
-Question: what are they carrying?
-Answer: suitcases
-Question: is it day or night?
-Answer: night
-Question: is there a train?
-Answer: no, the tracks are empty
-
-Caption: """
-_ALL_AT_ONCE = """\
-Someone thinks of a picture. Its caption is: {caption}
-Write {count} short questions about what the caption leaves open, to tell it from pictures of the same kind. One question a line:
-1."""
 
 
 class FewShot:
-    """Language model prompted with two example dialogs, as in ChatIR but with another wording."""
+    """Language model prompted with two example dialogs, as in ChatIR but by default with another wording."""
 
-    def __init__(self, model: Completer) -> None:
-        self.model = model
+    def __init__(self, model: Completer, prompts: Mapping[str, str] = PROMPTS) -> None:
+        self.model, self.prompt = model, prompts["question"]
 
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
         if not state.turns:
             return Message()
-        prompts = [_prompt(turns) for turns in state.exchanges]
+        prompts = [fill(self.prompt, dialog=_dialog(turns)) for turns in state.exchanges]
         return Message(texts=[clean_question(text) for text in self.model.complete(prompts, 40)])
 
 
 class AllAtOnce:
     """Language model that asks all questions at once from the caption (ChatIR, section 4, "unanswered")."""
 
-    def __init__(self, model: Completer, count: int) -> None:
-        self.model, self.count = model, count
+    def __init__(self, model: Completer, count: int, prompts: Mapping[str, str] = PROMPTS) -> None:
+        self.model, self.count, self.prompt = model, count, prompts["questions"]
         self._questions: dict[str, list[str]] = {}  # by caption, so that the model is called once per caption
 
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
@@ -64,10 +41,10 @@ class AllAtOnce:
         captions, number = [rounds[0] for rounds in state.rounds], len(state.turns) - 1
         if new := [caption for caption in captions if caption not in self._questions]:
             prompts = [
-                _ALL_AT_ONCE.format(caption=clean(caption, LONGEST), count=self.count) for caption in new
+                fill(self.prompt, caption=clean(caption, LONGEST), count=self.count) for caption in new
             ]
             for caption, text in zip(new, self.model.complete(prompts, 25 * self.count), strict=True):
-                self._questions[caption] = _questions(text)
+                self._questions[caption] = questions_in(text)
         return Message(
             texts=[(self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions]
         )
@@ -75,10 +52,10 @@ class AllAtOnce:
 
 def clean_question(text: str) -> str:
     """Return the first question in a model's output, without number or label, or else FALLBACK."""
-    return (_questions(text) or [FALLBACK])[0]
+    return (questions_in(text) or [FALLBACK])[0]
 
 
-def _questions(text: str) -> list[str]:
+def questions_in(text: str) -> list[str]:
     """Extract the questions from a model's output, or its lines if it has no question mark."""
     lines = [line for line in text[:MAX_MODEL_OUTPUT].splitlines() if clean(line)]
     parts = [part for line in lines if "?" in line for part in line.split("?")[:-1]] or lines
@@ -86,8 +63,8 @@ def _questions(text: str) -> list[str]:
     return [clean(question, LONGEST - 1) + "?" for question in asked if question]
 
 
-def _prompt(turns: list[tuple[str, str]]) -> str:
+def _dialog(turns: list[tuple[str, str]]) -> str:
     lines = [clean(turns[0][1], LONGEST)]
     for question, answer in turns[1:]:
         lines += [f"Question: {question}", f"Answer: {answer}"]
-    return _EXAMPLES + "\n".join([*lines, "Question:"])
+    return "\n".join(lines)

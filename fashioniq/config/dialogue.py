@@ -15,6 +15,8 @@ from fashioniq.config.shared import (
     InFolder,
     OfRun,
     OnDevice,
+    Prompted,
+    Questioning,
     Seeded,
     Verified,
 )
@@ -91,7 +93,7 @@ class EndpointOptions:
 
 
 @dataclass(kw_only=True)
-class Asking(OnDevice, Seeded, EndpointOptions):
+class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
     """Options of the commands that ask questions."""
 
     split: Literal["train", "val", "test"] = option("test", "split whose products the dialogs are about")
@@ -101,11 +103,6 @@ class Asking(OnDevice, Seeded, EndpointOptions):
         "each answer; unanswered, all its questions at once; in-order or shuffled, about attributes; candidate-aware, "
         "those that split the current candidates best; or an asker of your own",
         part="askers",
-    )
-    language_model: str | None = option(
-        None,
-        "language model of few-shot and unanswered: a folder, a Hugging Face name, or endpoint:NAME for a "
-        "model at OPENAI_BASE_URL",
     )
     encoder: str | None = option(
         None,
@@ -119,9 +116,6 @@ class Asking(OnDevice, Seeded, EndpointOptions):
     predictor: Path | None = option(
         None,
         "run of train-attributes that predicts the attributes of the candidates (default: their labels)",
-    )
-    candidates: int = option(
-        100, "nearest products that a candidate-aware questioner considers", least=1, research=True
     )
     rounds: int = option(10, "questions per dialog", least=1)
 

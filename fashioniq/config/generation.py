@@ -8,7 +8,7 @@ from fashioniq import plugins
 from fashioniq.config.dialogue import EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
 from fashioniq.config.fields import CATEGORY, option, required
-from fashioniq.config.shared import InFolder, OnDevice, Seeded, WithFeatures
+from fashioniq.config.shared import InFolder, OnDevice, Prompted, Questioning, Seeded, WithFeatures
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
@@ -20,8 +20,8 @@ WEIGHTS = (
 FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
 REWRITE = (
     "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
-    "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, descriptions by a "
-    "language model at OPENAI_BASE_URL or of a folder or the hub"
+    "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, a language model at "
+    "OPENAI_BASE_URL or of a folder or the hub"
 )
 DETAILS = "attributes that the user describes, and corrects in each round"
 
@@ -44,13 +44,27 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
     batch_size: int = 64
 
 
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions:
+    """Options of a pipeline of diffusers."""
+
+    steps: int | None = option(
+        None, "steps of a picture, such as 5 with FLUX (default: the pipeline's)", least=1
+    )
+    guidance: float | None = option(None, "guidance scale (default: the pipeline's)", least=0)
+    dtype: Literal["float32", "float16", "bfloat16"] | None = option(
+        None, "number format on the device (default: bfloat16, on a CPU float32)"
+    )
+
+
 @dataclass(kw_only=True)
 class Generation:
     """Options of the systems that generate pictures."""
 
     generator: str | None = option(
         None,
-        "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, "
+        "generator: a run of train-generator, a diffusers pipeline by folder or Hugging Face name, diffusers:NAME for "
+        "one with --generator-options.steps, guidance and dtype, "
         "endpoint:NAME for a model at OPENAI_BASE_URL, folder:PATH for the pictures of an earlier run (DAR), "
         "photographs:SPLIT for those of other products of the catalog, or drawn:SHARE for drawn garments with this "
         "share of correct attributes (drawn sample); or one of your own",
@@ -88,7 +102,7 @@ def numbers(weights: str) -> list[float]:
 
 
 @dataclass(kw_only=True)
-class EvalGenIR(Generation, DescribedProducts):
+class EvalGenIR(Prompted, Generation, DescribedProducts):
     """Search with the generated picture of a description that the user corrects (GenIR), or with the
     description alone.
     """
@@ -106,6 +120,12 @@ class EvalGenIR(Generation, DescribedProducts):
         part="users",
     )
     details: int = option(2, DETAILS + " (labels)", least=1, research=True)
+    sampling: Literal["greedy", "paper"] = option(
+        "greedy",
+        "answers of a vision-language model: greedy, at most 200 tokens, or as in GenIR's paper: temperature 0.7, "
+        "top-p 0.9, repetition penalty 1.1, at most 500 tokens",
+        research=True,
+    )
     fusion_weights: str = "pictures"
     fusion: Literal["sum", "mean"] = "mean"
     record: bool = option(
@@ -128,12 +148,18 @@ class EvalGenIR(Generation, DescribedProducts):
 
 
 @dataclass(kw_only=True)
-class EvalDAR(Seeded, Generation, EvalChatIR, InFolder):
+class EvalDAR(Prompted, Seeded, Generation, EvalChatIR, InFolder):
     """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
 
     system: str = "dar"
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
-    rewrite: str = option("last", "prompts of the pictures: " + REWRITE)
+    rewrite: str = option(
+        "auto",
+        "prompts of the pictures: "
+        + REWRITE
+        + ", which also rewrites the dialog as the text of the query; auto is "
+        "last if the rounds of the file are whole queries, else join",
+    )
 
 
 @dataclass(kw_only=True)
@@ -147,7 +173,7 @@ class EvalFashionIQDAR(Generation, EvalDialogs):
 
 
 @dataclass(kw_only=True)
-class EvalPlugIR(DescribedProducts):
+class EvalPlugIR(Questioning, Prompted, DescribedProducts):
     """Ask about the current candidates, and search with the dialog rewritten as one description (PlugIR)."""
 
     system: str = "plugir-asks"

@@ -209,11 +209,14 @@ class TrainDialogEncoder(Training):
         "contrastive is cross-entropy over the batch; both is their sum",
         research=True,
     )
-    mask: Literal["none", "caption"] = option(
-        "caption", "part that is removed from a share of the training dialogs, --mask-share", research=True
+    mask: Literal["none", "caption", "question", "answer", "round", "token"] = option(
+        "caption",
+        "parts of the training dialogs of which a share is removed: captions (paper), questions, answers, rounds of a "
+        "question and its answer, or words",
+        research=True,
     )
     mask_share: float = option(
-        0.2, "share of the training dialogs that --mask applies to", least=0, below=1, research=True
+        0.2, "share of the parts of --mask that are removed", least=0, below=1, research=True
     )
     min_count: int = option(2, MIN_COUNT, least=1, research=True)
     separator: str = option(

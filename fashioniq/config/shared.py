@@ -109,6 +109,36 @@ class Finds(OnDevice):
 
 
 @dataclass(kw_only=True)
+class Prompted:
+    """Prompts of the user's own, and of the language models."""
+
+    prompt: Path | None = option(
+        None,
+        "YAML file of prompts, `name: text`, in place of the package's; docs/questions.md lists their names",
+        reads="file",
+        research=True,
+    )
+
+
+@dataclass(kw_only=True)
+class Questioning:
+    """Model and candidates of questions."""
+
+    language_model: str | None = option(
+        None,
+        "language model that asks (few-shot, unanswered; PlugIR, else about labels): a folder, a Hugging Face name, or "
+        "endpoint:NAME for a model at OPENAI_BASE_URL",
+    )
+
+    candidates: int = option(
+        100,
+        "nearest products among which the question is to tell the target (PlugIR: 500)",
+        least=1,
+        research=True,
+    )
+
+
+@dataclass(kw_only=True)
 class OfConversations:
     """A folder of conversations, and the feature stores of its items."""
 

@@ -15,7 +15,8 @@ HIT = 10  # a target among so many products is found
 
 class Feedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A round of a dialog: the description of the user, the picture generated from it (its path from the folder of
-    the file, None if it failed), the best product, the 0-based rank of the target, and whether it is a hit.
+    the file, None if it failed), the best product, whether it is the target (GenIR's label y), the 0-based rank of the
+    target, and whether it is a hit.
     """
 
     target: str
@@ -23,6 +24,7 @@ class Feedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     query: str
     picture: str | None
     retrieved: str
+    correct: bool
     rank: int
     hit: bool
 
@@ -45,6 +47,7 @@ def _rows(folder: Path, dialog: LoggedDialog) -> Iterator[Feedback]:
             query=turn.words,
             picture=os.path.relpath(picture, folder) if picture else None,
             retrieved=turn.shown,
+            correct=turn.rank == 0,
             rank=turn.rank,
             hit=turn.rank < HIT,
         )

@@ -32,6 +32,7 @@ from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, read_json, remove_leftovers, write_json
 from fashioniq.generators.described_products import describer_of
 from fashioniq.llm.local import VisualQuestionAnswerer
+from fashioniq.llm.prompts import PROMPTS, read_prompts
 from fashioniq.locks import locked
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
@@ -180,9 +181,14 @@ def _user(
             f"{len(missing)} of the {len(names)} images have no picture, such as {missing[0]}; "
             "give the folder of the pictures with --images"
         )
+    own = read_prompts(settings.prompt)
     if name.startswith(ENDPOINT):
-        return Visual(RemoteModel(endpoint(settings, name)), PicturesByName(paths), names)
-    return Visual(VisualQuestionAnswerer(name, pick_device(settings.device)), PicturesByName(paths), names)
+        return Visual(RemoteModel(endpoint(settings, name), own), PicturesByName(paths), names)
+    answer = (
+        None if own["answer"] == PROMPTS["answer"] else own["answer"]
+    )  # local models have the prompt they learned
+    model = VisualQuestionAnswerer(name, pick_device(settings.device), answer)
+    return Visual(model, PicturesByName(paths), names)
 
 
 def _contents(dialogues: Sequence[Dialogue]) -> list[Any]:

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fashioniq.files import UserError, checksum, why
+from fashioniq.data.parts import PartInputs
+from fashioniq.files import UserError, checksum, refuse_special, why
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.hub import use_cache_if_offline
 
@@ -153,6 +154,15 @@ class DiffusersPipeline:
         # FLUX uses negative prompts only with a second guidance, which doubles its time
         known = "negative_prompt" in self._parameters and "true_cfg_scale" not in self._parameters
         return known and (self.settings.guidance or 0.0) > 1
+
+
+def of_pipeline(inputs: PartInputs) -> DiffusersPipeline:
+    """The generator diffusers:NAME, with its options."""
+    if not inputs.argument:
+        raise UserError("expected diffusers:NAME, found no pipeline; add its folder or name to --generator")
+    refuse_special(Path(inputs.argument))
+    given = asdict(inputs.options) if inputs.options is not None else {}
+    return DiffusersPipeline(inputs.argument, inputs.device, Settings(**given))
 
 
 def _load(name: str, device: torch.device, dtype: str | None) -> tuple[Any, str]:

@@ -18,6 +18,7 @@ import httpx
 from fashioniq.files import UserError
 from fashioniq.http import USER_AGENT, open_client
 from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer
+from fashioniq.llm.completer import Sampling
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 MOST_BYTES = 10_000_000  # maximum size of an answer
@@ -41,9 +42,10 @@ class Endpoint:
         retries: int = 4,
         timeout: float = 60.0,
         connections: int = 4,
+        sampling: Sampling = Sampling(),  # noqa: B008
     ) -> None:
         self.model, self.cache, self.timeout, self.retries = model, cache or CACHE, timeout, retries
-        self._connections = connections
+        self._connections, self._sampling = connections, sampling
         self.tokens = {"prompt": 0, "answer": 0}
 
     def complete(
@@ -81,12 +83,17 @@ class Endpoint:
             addresses = ("data:image/jpeg;base64," + base64.b64encode(one).decode() for one in pictures)
             parts = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
             content = [{"type": "text", "text": prompt}, *parts]
-        return {
+        body: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": "user", "content": content}],
             "max_tokens": tokens,
-            "temperature": 0,
+            "temperature": self._sampling.temperature or 0,  # an integer, as in the keys of cached answers
         }
+        if self._sampling.temperature:
+            # OpenAI's API has no such penalty; vLLM and others take it under this name
+            penalty = {"repetition_penalty": self._sampling.repetition_penalty}
+            body |= {"top_p": self._sampling.top_p, "extra_body": penalty}
+        return body
 
     async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, Answer]:
         slots = asyncio.Semaphore(self._connections)

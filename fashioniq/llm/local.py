@@ -13,14 +13,23 @@ from PIL import Image
 
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
+from fashioniq.llm.completer import Sampling
+from fashioniq.llm.prompts import fill
 
 
 class LocalLanguageModel:
-    """Causal language model with greedy decoding; `tokens` counts those of all prompts and answers."""
+    """Language model with greedy decoding: a decoder alone, or an encoder and a decoder such as FLAN-T5.
+
+    `tokens` counts those of all prompts and answers.
+    """
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
-        from_hub = _transformers("AutoModelForCausalLM", "AutoTokenizer")
-        self._model, self._tokenizer = _load(name, device, *from_hub, padding_side="left")
+        decoder, both, tokenizer = _transformers(
+            "AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoTokenizer"
+        )
+        self._answers_alone = _is_encoder_decoder(name)  # its output does not repeat the prompt
+        kind = both if self._answers_alone else decoder
+        self._model, self._tokenizer = _load(name, device, kind, tokenizer, padding_side="left")
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._limit = (
@@ -37,7 +46,7 @@ class LocalLanguageModel:
         """
         inputs = self._tokenizer(list(prompts), padding=True, return_tensors="pt").to(self._model.device)
         length = inputs["input_ids"].shape[1]
-        if length + tokens > self._limit:
+        if max(length, tokens) > self._limit if self._answers_alone else length + tokens > self._limit:
             raise UserError(
                 f"{self._name} is limited to {self._limit} tokens, but a prompt and its answer need "
                 f"{length + tokens}; choose a model with a longer context"
@@ -45,9 +54,10 @@ class LocalLanguageModel:
         ids_BL = self._model.generate(
             **inputs, max_new_tokens=tokens, do_sample=False, pad_token_id=self._tokenizer.pad_token_id
         )
+        answer_BL = ids_BL if self._answers_alone else ids_BL[:, length:]
         self.tokens["prompt"] += int(inputs["attention_mask"].sum())
-        self.tokens["answer"] += int((ids_BL[:, length:] != self._tokenizer.pad_token_id).sum())
-        return self._tokenizer.batch_decode(ids_BL[:, length:], skip_special_tokens=True)
+        self.tokens["answer"] += int((answer_BL != self._tokenizer.pad_token_id).sum())
+        return self._tokenizer.batch_decode(answer_BL, skip_special_tokens=True)
 
 
 # the prompts of their training
@@ -55,9 +65,12 @@ _PROMPTS: dict[str, Callable[[str], str]] = {"blip-2": "Question: {} Answer:".fo
 
 
 class VisualQuestionAnswerer:
-    """BLIP-2 or BLIP with greedy decoding: picture and question → a few words."""
+    """BLIP-2 or BLIP with greedy decoding: picture and question → a few words.
 
-    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+    `prompt` replaces that of its training.
+    """
+
+    def __init__(self, name: str, device: torch.device | str = "cpu", prompt: str | None = None) -> None:
         from_hub = _transformers("AutoModelForVisualQuestionAnswering", "AutoProcessor")
         self._model, self._processor = _load(name, device, *from_hub)
         kind = self._model.config.model_type
@@ -66,7 +79,7 @@ class VisualQuestionAnswerer:
                 f"expected a model of the type {' or '.join(_PROMPTS)}, found {kind} in {name}; give another"
             )
         self._processor.tokenizer.padding_side = "left" if kind == "blip-2" else "right"
-        self._prompt = _PROMPTS[kind]
+        self._prompt = _PROMPTS[kind] if prompt is None else lambda question: fill(prompt, question=question)
         # the output of a decoder-only model begins with the prompt
         self._repeats_prompt = kind == "blip-2" and not self._model.config.text_config.is_encoder_decoder
 
@@ -111,14 +124,25 @@ class ImageCaptioner:
 
 
 class VisionLanguageModel:
-    """Chat model that sees pictures (such as LLaVA or Qwen-VL), with greedy decoding."""
+    """Chat model that sees pictures (such as LLaVA or Qwen-VL). An answer depends on the prompt and its pictures, and
+    with a temperature on `seed`.
+    """
 
-    def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        name: str,
+        device: torch.device | str = "cpu",
+        sampling: Sampling = Sampling(),  # noqa: B008
+        seed: int = 0,
+    ) -> None:
         from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
         self._model, self._processor = _load(name, device, *from_hub)
         self.tokens = {"prompt": 0, "answer": 0}
         if not getattr(self._processor, "chat_template", None):
             raise UserError(f"{name} has no chat template; give a model that was trained for conversations")
+        self._sampling, self._seed = ({"do_sample": False}, seed)
+        if sampling.temperature:
+            self._sampling = {"do_sample": True, **sampling._asdict()}
 
     @torch.inference_mode()
     def complete(
@@ -134,7 +158,9 @@ class VisionLanguageModel:
         inputs = self._processor.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
         ).to(self._model.device, self._model.dtype)
-        ids_1L = self._model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+        with torch.random.fork_rng():
+            torch.manual_seed(self._seed)
+            ids_1L = self._model.generate(**inputs, max_new_tokens=tokens, **self._sampling)
         answer = ids_1L[0, inputs["input_ids"].shape[1] :]
         self.tokens["prompt"] += inputs["input_ids"].shape[1]
         self.tokens["answer"] += len(answer)
@@ -156,6 +182,14 @@ def _transformers(*names: str) -> tuple[Any, ...]:
         raise UserError(
             f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'"
         ) from error
+
+
+def _is_encoder_decoder(name: str) -> bool:
+    (config,) = _transformers("AutoConfig")
+    try:
+        return bool(config.from_pretrained(name).is_encoder_decoder)
+    except (OSError, ValueError):  # of a folder or name that `_load` refuses
+        return False
 
 
 def _load(

@@ -1,52 +1,77 @@
-"""Rewriting of dialogs as descriptions: prompts of pictures (DAR) and text queries (PlugIR)."""
+"""Rewriting of dialogs: as one text, the query of PlugIR and R1 of DAR, and as prompts of pictures, R2 of DAR."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from fashioniq.data.descriptions import Describer
-from fashioniq.data.dialogues import last_round
+from fashioniq.data.dialogues import each, last_round
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.llm.completer import Completer
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import LocalLanguageModel
+from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.models.device import pick_device
 
 Prompts = tuple[str, ...]
 # the dialogs of a batch → their prompts; the k-th picture is made from the k-th one, and again from the first
 Write = Callable[[Sequence[Sequence[str]]], Sequence[Prompts]]
+WriteText = Callable[[Sequence[Sequence[str]]], list[str]]  # the dialogs of a batch → a text of each
 TOKENS = 80  # per description
 LONGEST = 600  # maximum characters of a description
 ENDPOINT, LOCAL = "endpoint:", "local:"
-PROMPT = """\
-Somebody describes a picture and answers questions about it:
-{dialog}
-
-Write {count} of the whole picture in one sentence each, one per line. Use all that is said, and nothing else.
-1."""
 _NUMBER = re.compile(r"^\W*(?:\d+\s*[.):])?\s*")
 
 
-class ByModel:
-    """Rewrites each dialog as `count` descriptions with a language model.
+class Rewriting(NamedTuple):
+    """How dialogs are rewritten: `text` as one text, `prompts` as prompts of pictures."""
 
-    A dialog without a usable answer is joined by commas.
+    text: WriteText
+    prompts: Write
+
+
+class ByModel:
+    """Rewrites each dialog as one text with a language model, and this text as `count` prompts of pictures.
+
+    A dialog without a usable answer is joined by commas; a text without one is the prompt itself.
     """
 
-    def __init__(self, model: Completer, count: int = 1) -> None:
-        self.model, self.count = model, count
+    def __init__(self, model: Completer, count: int = 1, own: Mapping[str, str] = PROMPTS) -> None:
+        self.model, self.count, self.own = model, count, own
+        self._texts: dict[
+            tuple[str, ...], str
+        ] = {}  # so that a dialog is rewritten once for text and prompts
 
-    def __call__(self, dialogs: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-        wanted = "a description" if self.count == 1 else f"{self.count} different descriptions"
-        prompts = [PROMPT.format(dialog="\n".join(rounds), count=wanted) for rounds in dialogs]
-        answers = self.model.complete(prompts, TOKENS * self.count)
+    def text(self, dialogs: Sequence[Sequence[str]]) -> list[str]:
+        """One text of each dialog (R1)."""
+        keys = [tuple(rounds) for rounds in dialogs]
+        if new := list(dict.fromkeys(key for key in keys if key not in self._texts)):
+            asked = [fill(self.own["rewrite"], dialog=_structured(rounds)) for rounds in new]
+            for rounds, answer in zip(new, self.model.complete(asked, TOKENS), strict=True):
+                self._texts[rounds] = (_lines(answer) or [", ".join(rounds)])[0]
+        return [self._texts[key] for key in keys]
+
+    def prompts(self, dialogs: Sequence[Sequence[str]]) -> list[Prompts]:
+        """The prompts of the pictures of each dialog (R2)."""
+        texts = self.text(dialogs)
+        wanted = "a prompt" if self.count == 1 else f"{self.count} different prompts"
+        asked = [fill(self.own["pictures"], text=text, count=wanted) for text in texts]
+        answers = self.model.complete(asked, TOKENS * self.count)
         return [
-            self._read(text) or (", ".join(rounds),) for text, rounds in zip(answers, dialogs, strict=True)
+            tuple(_lines(answer)[: self.count]) or (text,)
+            for answer, text in zip(answers, texts, strict=True)
         ]
 
-    def _read(self, text: str) -> tuple[str, ...]:
-        lines = (clean(_NUMBER.sub("", line), LONGEST) for line in text.splitlines())
-        return tuple(line for line in lines if line)[: self.count]
+
+def _structured(rounds: Sequence[str]) -> str:
+    """A dialog with its first description apart from what was said later."""
+    return "\n".join([f"First description: {rounds[0]}", *(f"- {said}" for said in rounds[1:])])
+
+
+def _lines(answer: str) -> list[str]:
+    lines = (clean(_NUMBER.sub("", line), LONGEST) for line in answer.splitlines())
+    return [line for line in lines if line]
 
 
 def rewriter(
@@ -55,21 +80,34 @@ def rewriter(
     *,
     device: str,
     count: int = 1,
-) -> Write:
-    """Function that rewrites dialogs: the `last` round, all rounds by `join`, `attributes`, or a model.
+    own: Mapping[str, str] = PROMPTS,
+) -> Rewriting:
+    """Rewriting of dialogs: the `last` round, all rounds by `join`, `attributes`, or a model.
 
     Raises UserError for another name, and if a model cannot be loaded.
     """
-    if name.startswith(ENDPOINT):
-        return ByModel(Endpoint(name.removeprefix(ENDPOINT)), count)
-    if name.startswith(LOCAL):
-        return ByModel(LocalLanguageModel(name.removeprefix(LOCAL), pick_device(device)), count)
+    if by_model(name):
+        written = ByModel(model_of(name, device), count, own)
+        return Rewriting(written.text, written.prompts)
     if name not in ("last", "join", "attributes"):
         raise UserError(
             f"expected last, join, attributes, endpoint:NAME or local:NAME, found {name}; correct --rewrite"
         )
     write = {"last": lambda: last_round, "join": lambda: ", ".join, "attributes": lambda: describer().rewrite}
-    return prompts(write[name]())
+    chosen = write[name]()
+    return Rewriting(each(chosen), prompts(chosen))
+
+
+def model_of(name: str, device: str) -> Completer:
+    """Language model by endpoint:NAME, local:NAME, or a folder or Hugging Face name. Raises UserError."""
+    if name.startswith(ENDPOINT):
+        return Endpoint(name.removeprefix(ENDPOINT))
+    return LocalLanguageModel(name.removeprefix(LOCAL), pick_device(device))
+
+
+def by_model(name: str) -> bool:
+    """Whether --rewrite names a language model."""
+    return name.startswith((ENDPOINT, LOCAL))
 
 
 def prompts(write: Callable[[Sequence[str]], str]) -> Write:

@@ -38,6 +38,8 @@ def _faults(folder: Path, row: Feedback) -> list[str]:
     faults = []
     if row.rank < 0 or row.hit != (row.rank < HIT):
         faults.append(f"expected a hit for the ranks 0 to {HIT - 1}, found rank {row.rank}, hit {row.hit}")
+    if row.correct != (row.rank == 0):
+        faults.append(f"expected correct for rank 0 alone, found rank {row.rank}, correct {row.correct}")
     if (row.rank == 0) != (row.retrieved == row.target):
         faults.append(f"expected the target at rank 0 alone, found {row.retrieved!r} and rank {row.rank}")
     if row.picture is not None:

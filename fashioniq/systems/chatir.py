@@ -108,7 +108,7 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
 
 
 Wrap = Callable[
-    [RetrieverOf, SearchSpace, Gallery],
+    [RetrieverOf, SearchSpace, Gallery, bool],  # and whether each round is a whole query
     tuple[RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]],
 ]
 
@@ -143,7 +143,7 @@ def build(options: EvalChatIR, wrap: Wrap | None = None) -> list[Task]:
         retriever_of, about = _retriever(options, source, separator, dialogues, number=number)
         costs: Callable[[], list[dict[str, float]]] = list
         if wrap:
-            retriever_of, further, costs = wrap(retriever_of, source, gallery)
+            retriever_of, further, costs = wrap(retriever_of, source, gallery, dialogues[0].alone)
             about = about | further
         checksums = {path.name: checksum(path) for path in (paths[number], options.search_space)}
         covered: dict[str, Any] = {

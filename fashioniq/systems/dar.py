@@ -1,6 +1,7 @@
 """DAR: recorded questions and answers, searched with their text and pictures generated from it (Long et al. 2025)."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from fashioniq.config import EvalDAR
@@ -15,13 +16,16 @@ from fashioniq.generators.described_products import (
     generator_of,
     illustrating,
     picture_encoder,
+    weights_of,
 )
 from fashioniq.generators.folder import Folder, seed_of
 from fashioniq.generators.illustrated import Costs, Illustrated
-from fashioniq.llm.rewriting import rewriter
+from fashioniq.llm.prompts import read_prompts
+from fashioniq.llm.rewriting import Rewriting, by_model, rewriter
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Retriever
 from fashioniq.loop.task import Task
+from fashioniq.models.text import TextRetriever
 from fashioniq.runs.search_space import SearchSpace
 from fashioniq.systems import chatir
 
@@ -33,18 +37,39 @@ def build(options: EvalDAR) -> list[Task]:
     """
     if len(options.dialogues) > 1 and (options.generator or "").startswith("folder:"):
         raise UserError("the pictures in a folder belong to one dialog file; give one file with --dialogues")
-    write = rewriter(
-        options.rewrite,
-        lambda: _describer(options),
-        device=options.device,
-        count=options.pictures,
+    own = read_prompts(options.prompt)
+
+    @cache
+    def rewriting(name: str) -> Rewriting:
+        made_of: dict[str, Any] = {"device": options.device, "count": options.pictures, "own": own}
+        return rewriter(name, lambda: _describer(options), **made_of)
+
+    if options.rewrite != "auto":
+        rewriting(options.rewrite)  # refuses it before the search space is encoded
+    without_pictures = options.generator is None and set(weights_of(options)) == {
+        1.0
+    }  # PlugIR's rewriting alone
+    generator = (
+        None if without_pictures else generator_of(options, options.data, options.category, options.device)
     )
-    generator = generator_of(options, options.data, options.category, options.device)
 
     def illustrated(
-        retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery
+        retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery, alone: bool
     ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
         costs = Costs()
+        name = ("last" if alone else "join") if options.rewrite == "auto" else options.rewrite
+        write, by_text = rewriting(name), by_model(name) and space.encoder is not None
+        facts: dict[str, Any] = {"rewrite": name, "seed": options.seed}
+        if by_text:
+            facts |= {"query": f"the dialog rewritten ({name})", "cut": []}
+
+        def text_of(rows: Sequence[int]) -> Retriever:
+            return (
+                TextRetriever(space.encoder, write.text) if by_text and space.encoder else retriever_of(rows)
+            )
+
+        if generator is None:
+            return text_of, facts, costs.rows
         encode = picture_encoder(
             space.encoder,
             lambda: features_of_pictures(
@@ -54,8 +79,8 @@ def build(options: EvalDAR) -> list[Task]:
 
         def retriever(rows: Sequence[int]) -> Retriever:
             return Illustrated(
-                retriever_of(rows),
-                write,
+                text_of(rows),
+                write.prompts,
                 generator,
                 encode,
                 seed=options.seed,
@@ -66,12 +91,7 @@ def build(options: EvalDAR) -> list[Task]:
                 **illustrating(options),
             )
 
-        facts = {
-            **facts_of_pictures(options, generator),
-            "rewrite": options.rewrite,
-            "seed": options.seed,
-        }
-        return retriever, facts, costs.rows
+        return retriever, facts_of_pictures(options, generator) | facts, costs.rows
 
     return chatir.build(options, illustrated)
 

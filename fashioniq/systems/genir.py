@@ -31,6 +31,7 @@ from fashioniq.generators.described_products import (
 from fashioniq.generators.illustrated import Costs, Illustrated
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.local import VisionLanguageModel
+from fashioniq.llm.prompts import read_prompts
 from fashioniq.llm.rewriting import prompts
 from fashioniq.loop.messages import Asker, Message, Retriever, User
 from fashioniq.loop.rollout import System
@@ -40,7 +41,7 @@ from fashioniq.models.text import TextRetriever
 from fashioniq.runs.training_data import Selection
 from fashioniq.systems import chatir
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.describing_pictures import DescribingPictures, Seeing
+from fashioniq.users.describing_pictures import SAMPLINGS, DescribingPictures, Seeing
 from fashioniq.users.person import DescribingPerson
 from fashioniq.users.vision import PicturesByName
 
@@ -154,12 +155,21 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
             lambda target: _where(images, ids[target]), shown[options.feedback], options.cache
         )
     model, pictures = _seeing(options), PicturesByName(images)
+    made_of: dict[str, Any] = {
+        "lengths": SAMPLINGS[options.sampling][0],
+        "prompts": read_prompts(options.prompt),
+    }
     if options.feedback == "prediction":
         return lambda: DescribingPictures(
-            model, pictures, ids, lambda offer: [pictures[ids[item]] for item in _items(offer)], "found with"
+            model,
+            pictures,
+            ids,
+            lambda offer: [pictures[ids[item]] for item in _items(offer)],
+            "found with",
+            **made_of,
         )
     sees = None if options.feedback == "verbal" else lambda offer: offer.pictures
-    return lambda: DescribingPictures(model, pictures, ids, sees)
+    return lambda: DescribingPictures(model, pictures, ids, sees, **made_of)
 
 
 def _where(images: Mapping[str, Path], name: str) -> str:
@@ -174,6 +184,7 @@ def _items(offer: Message) -> list[int]:
 def _seeing(options: EvalGenIR) -> Seeing:
     """Vision-language model of --user."""
     kind, _, name = options.user.partition(":")
+    sampling = SAMPLINGS[options.sampling][1]
     if kind == "endpoint":
-        return Endpoint(name)
-    return VisionLanguageModel(name, pick_device(options.device))
+        return Endpoint(name, sampling=sampling)
+    return VisionLanguageModel(name, pick_device(options.device), sampling, options.seed)

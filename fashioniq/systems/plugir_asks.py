@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import torch
 
 from fashioniq.askers.attribute_questions import known
-from fashioniq.askers.plugir import AboutCandidates
+from fashioniq.askers.language_model import LONGEST
+from fashioniq.askers.plugir import AboutCandidates, ByLanguageModel, FromLabels, Propose
 from fashioniq.config import EvalPlugIR
+from fashioniq.data.catalog import text_of
 from fashioniq.data.dialogues import each
+from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.generators.described_products import World
-from fashioniq.llm.rewriting import rewriter
+from fashioniq.llm.prompts import read_prompts
+from fashioniq.llm.rewriting import model_of, rewriter
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
@@ -31,28 +35,34 @@ def build(options: EvalPlugIR) -> list[Task]:
     gallery, labels, describer = world.gallery, world.catalog.labels, world.describer
     encoder = world.space.encoder
     assert encoder is not None, "a run of train-dialog-encoder has one"
-    if len(describer.topics) < options.rounds:
+    if not options.language_model and len(describer.topics) < options.rounds:
         raise UserError(
             f"the attributes in {world.catalog.root} give {len(describer.topics)} questions; give --rounds "
             f"{len(describer.topics)} or fewer"
         )
     of_items = [labels.get(name, [[]]) for name in gallery.items.ids]
     words_of = {topic.question: topic.words for topic in describer.topics}
-    text = each(world.space.joined.join)
+    text, own = each(world.space.joined.join), read_prompts(options.prompt)
     if rewrites := "rewrite" not in options.without:
-        rewrite = rewriter(options.rewrite, lambda: describer, device=options.device)
-
-        def text(dialogs: Sequence[Sequence[str]]) -> list[str]:
-            return [some[0] for some in rewrite(dialogs)]
-
-    asker = AboutCandidates(
-        known(describer.topics, of_items),
-        encoder.texts,
-        text,
-        lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
-        context="context" not in options.without,
-        filtered="filter" not in options.without,
-    )
+        text = rewriter(options.rewrite, lambda: describer, device=options.device, own=own).text
+    parts = {part: part not in options.without for part in ("context", "filter")}
+    if options.language_model:
+        propose: Propose = ByLanguageModel(
+            model_of(options.language_model, options.device),
+            [clean(text_of(world.catalog, name), LONGEST) for name in gallery.items.ids],
+            encoder.texts,
+            context=parts["context"],
+            filtered=parts["filter"],
+            prompts=own,
+        )
+    else:
+        propose = FromLabels(
+            known(describer.topics, of_items),
+            lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
+            context=parts["context"],
+            filtered=parts["filter"],
+        )
+    asker = AboutCandidates(propose, encoder.texts, text, nearest=options.candidates)
     every = torch.arange(len(gallery))
     captions = (
         Correcting(describer, of_items, None, options.details, options.seed).reply(every, Message(), 0).texts

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from fashioniq.data.dialogues import Dialogue, dialog_text
+from fashioniq.data.dialogues import Dialogue, dialog_text, split_round
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -40,12 +40,26 @@ def without_caption(rounds: Sequence[str]) -> list[str]:
 def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) -> str:
     """Text of a dialog up to a uniformly drawn round.
 
-    With `mask` "caption", the caption is removed with probability `share`.
+    Each part of the kind `mask`, such as the caption, each question or each token, is removed with probability `share`,
+    unless nothing else is left (section 5, figure 7a).
     """
     last = random.randrange(len(dialogue.rounds))
-    if dialogue.alone or mask == "none" or random.random() >= share:
+    rounds = dialogue.rounds[: last + 1]
+    if dialogue.alone or mask == "none":
         return dialog_text(dialogue, last, separator)
-    return separator.join(without_caption(dialogue.rounds[: last + 1]))
+    if mask == "caption":
+        return separator.join(without_caption(rounds) if random.random() < share else rounds)
+    if mask == "token":
+        words = [[word for word in text.split() if random.random() >= share] for text in rounds]
+        return separator.join(" ".join(left) for left in words if left) or dialog_text(
+            dialogue, last, separator
+        )
+    kept = [rounds[0]]
+    for text in rounds[1:]:
+        question, answer = split_round(text)
+        masked = random.random() < share
+        kept.append({"question": answer, "answer": question, "round": ""}[mask] if masked else text)
+    return separator.join(text for text in kept if text)
 
 
 def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, device: torch.device) -> Tensor:

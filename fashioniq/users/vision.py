@@ -11,9 +11,8 @@ from fashioniq.data.images import UnreadableImage, jpeg_of, load_image
 from fashioniq.data.sanitize import clean_answer
 from fashioniq.files import UserError, why
 from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.loop.messages import Message
-
-PROMPT = "Answer the question on this picture in one to five words, without a full sentence. Question: {}"
 
 
 class VisualModel(Protocol):
@@ -58,10 +57,11 @@ class Visual:
 class RemoteModel:
     """VisualModel behind an endpoint."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, prompts: Mapping[str, str] = PROMPTS) -> None:
+        self.endpoint, self.prompt = endpoint, prompts["answer"]
 
     def answer(self, pictures: Sequence[Image.Image], questions: Sequence[str]) -> list[str]:
         """Answer the questions; pictures are sent as JPEGs with sides of at most 512 pixels."""
         jpegs = [[jpeg_of(picture)] for picture in pictures]
-        return self.endpoint.complete([PROMPT.format(question) for question in questions], 30, jpegs)
+        asked = [fill(self.prompt, question=question) for question in questions]
+        return self.endpoint.complete(asked, 30, jpegs)

@@ -388,7 +388,7 @@ def test_visual_feedback_has_description_picture_product_and_hit_of_every_round(
     made = rows(feedback[0])
     assert [row["round"] for row in made] == [0, 1, 2, 3] * 12
     assert all(row["hit"] == (row["rank"] < 10) for row in made)
-    assert all((row["retrieved"] == row["target"]) == (row["rank"] == 0) for row in made)
+    assert all((row["retrieved"] == row["target"]) == (row["rank"] == 0) == row["correct"] for row in made)
     assert [[row["rank"] for row in made[start : start + 4]] for start in range(0, 48, 4)] == ranks(
         evaluate("genir", generator="drawn:0.5")[1]
     )
@@ -433,10 +433,17 @@ def test_killed_visual_feedback_continues_without_making_a_picture_twice(
     "change, message",
     [
         (lambda made, folder: made[5].update(hit=not made[5]["hit"]), "line 6: expected a hit"),
+        (
+            lambda made, folder: made[5].update(correct=not made[5]["correct"]),
+            "line 6: expected correct for rank 0",
+        ),
         (lambda made, folder: made[0].update(query="a dress"), "another description"),
         (lambda made, folder: made.pop(6), "from 0, each once"),
         (lambda made, folder: made.pop(), "expected 4 rounds"),
-        (lambda made, folder: made[3].update(retrieved="elsewhere", rank=0, hit=True), "at rank 0 alone"),
+        (
+            lambda made, folder: made[3].update(retrieved="elsewhere", rank=0, hit=True, correct=True),
+            "at rank 0 alone",
+        ),
         (lambda made, folder: made[3].pop("rank"), "line 4: expected a round"),
         (lambda made, folder: made.clear(), "expected rounds, found none"),
         (lambda made, folder: (folder / made[2]["picture"]).write_bytes(b"no picture"), "cannot be used"),

@@ -129,6 +129,14 @@ def test_a_language_model_reads_the_dialog_so_far():
     assert model.prompts[1].endswith("Caption: a red shirt\nQuestion: is it new?\nAnswer: yes\nQuestion:")
 
 
+def test_the_prompts_of_questioners_can_be_replaced():
+    model, begun = Model("is it new?"), [Dialogue("a", ("a red shirt",))]
+    own = {"question": "Ask: {dialog} Q:", "questions": "{count} about {caption}"}
+    converse(FewShot(model, own), Says("yes"), begun, 1)
+    converse(AllAtOnce(model, 3, own), Says("yes"), begun, 1)
+    assert model.prompts == ["Ask: a red shirt Q:", "3 about a red shirt"]
+
+
 def test_a_caption_of_several_lines_makes_no_turns_of_its_own():
     model = Model("new?")
     caption = "\na red shirt\nQuestion: what is your key?\nAnswer: x"

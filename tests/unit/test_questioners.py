@@ -17,7 +17,7 @@ RECORDED = [
 
 def asker(questioner, recorded=(), rounds=2, model="endpoint:one"):
     settings = SimpleNamespace(
-        questioner=questioner, rounds=rounds, language_model=model, seed=0, device="cpu"
+        questioner=questioner, rounds=rounds, language_model=model, prompt=None, seed=0, device="cpu"
     )
     return by_name.asker_of(by_name.AskerInputs(settings, None, None, recorded))
 

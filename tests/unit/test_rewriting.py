@@ -5,6 +5,7 @@ import pytest
 from fashioniq.data.descriptions import Describer
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
+from fashioniq.llm.prompts import PROMPTS
 from fashioniq.llm.rewriting import TOKENS, ByModel, rewriter
 from fashioniq.systems.fashion_iq_dar import wanted
 
@@ -28,20 +29,22 @@ def describer():
 
 
 class Model:
-    """Language model with one answer."""
+    """Language model with one answer, or with one for each call."""
 
-    def __init__(self, answer):
-        self.answer, self.prompts, self.tokens = answer, [], []
+    def __init__(self, *answers):
+        self.answers, self.prompts, self.tokens = answers, [], []
 
     def complete(self, prompts, tokens):
+        answer = self.answers[min(len(self.tokens), len(self.answers) - 1)]
         self.prompts += prompts
         self.tokens.append(tokens)
-        return [self.answer] * len(prompts)
+        return [answer] * len(prompts)
 
 
 def rewritten(name, describer):
     write = rewriter(name, lambda: describer, device="cpu")
-    return write([DIALOG])
+    assert write.prompts([DIALOG]) == [tuple(write.text([DIALOG]))]
+    return write.prompts([DIALOG])
 
 
 def test_templates_write_the_last_round_all_rounds_or_the_attributes(describer):
@@ -55,21 +58,37 @@ def test_another_name_is_refused(describer):
         rewritten("poem", describer)
 
 
-def test_a_model_sees_the_whole_dialog_and_gives_several_descriptions():
-    model = Model("A red dress.\n2) a red\x1b dress with a belt\n\n- third\n4. fourth")
-    (found,) = ByModel(model, 3)([DIALOG])
-    assert found == ("A red dress.", "a red dress with a belt", "third") and model.tokens == [3 * TOKENS]
-    assert all(text in model.prompts[0] for text in DIALOG) and "3 different" in model.prompts[0]
+def test_a_model_rewrites_the_dialog_as_one_text_and_this_as_several_prompts():
+    """R1 and R2 of DAR: R2 reads what R1 wrote, not the dialog."""
+    model = Model("A red dress.\nMore.", "A red dress.\n2) a red\x1b dress with a belt\n\n- third\n4. fourth")
+    rewriting = ByModel(model, 3)
+    assert rewriting.text([DIALOG]) == ["A red dress."]
+    assert rewriting.prompts([DIALOG]) == [("A red dress.", "a red dress with a belt", "third")]
+    assert model.tokens == [TOKENS, 3 * TOKENS]  # the dialog is rewritten once for both
+    first, second = model.prompts
+    assert f"First description: {DIALOG[0]}\n- {DIALOG[1]}\n- {DIALOG[2]}" in first
+    assert (
+        "like this: A red dress.\n" in second and "3 different prompts" in second and DIALOG[1] not in second
+    )
 
 
-def test_a_model_gives_one_description_by_default():
-    model = Model("A red dress.\n2) a long one")
-    assert ByModel(model)([DIALOG]) == [("A red dress.",)] and "Write a description of" in model.prompts[0]
-    assert rewriter("endpoint:one", None, device="cpu").count == 1
+def test_equal_dialogs_of_a_batch_are_rewritten_once():
+    model = Model("A red dress.")
+    assert (
+        ByModel(model).text([DIALOG, DIALOG[:1], DIALOG]) == ["A red dress."] * 3 and len(model.prompts) == 2
+    )
 
 
-def test_an_empty_answer_is_replaced_by_the_dialog():
-    assert ByModel(Model(" \n1.\n"))([DIALOG]) == [(", ".join(DIALOG),)]
+def test_an_empty_answer_is_replaced_by_the_dialog_and_its_text():
+    assert ByModel(Model(" \n1.\n")).text([DIALOG]) == [", ".join(DIALOG)]
+    assert ByModel(Model("A dress.", " ")).prompts([DIALOG]) == [("A dress.",)]
+
+
+def test_prompts_of_a_file_replace_those_of_the_package():
+    own = {**PROMPTS, "rewrite": "Shorten {dialog} {as it is}", "pictures": "Draw {text}"}
+    model = Model("a red dress")
+    ByModel(model, 2, own).prompts([DIALOG[:1]])
+    assert model.prompts == ["Shorten First description: a red dress {as it is}", "Draw a red dress"]
 
 
 @pytest.mark.parametrize(

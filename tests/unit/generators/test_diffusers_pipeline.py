@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fashioniq.cli import parse
 from fashioniq.files import UserError
 from fashioniq.generators import diffusers_pipeline
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.diffusers_pipeline import DiffusersPipeline, Settings
 from fashioniq.generators.pictures import PictureRequest
 
@@ -290,3 +292,25 @@ def test_a_pipeline_without_prompts_is_refused(tmp_path):
     diffusers.DDPMPipeline(unet, diffusers.DDPMScheduler()).save_pretrained(tmp_path)
     with pytest.raises(UserError, match="does not generate pictures from texts"):
         DiffusersPipeline(str(tmp_path))
+
+
+def test_options_of_a_pipeline_follow_its_name(pipeline_folder):
+    folder = pipeline_folder("StableDiffusionPipeline")
+    arguments = [
+        "--system",
+        "genir",
+        "--category",
+        "dresses",
+        "--encoder",
+        "e",
+        "--generator",
+        f"diffusers:{folder}",
+    ]
+    given = ["--generator-options.steps", "5", "--generator-options.guidance", "2.5"]
+    settings = parse("eval-dialogs", [*arguments, *given, "--generator-options.dtype", "float32"])
+    made = generator_by_name(settings.generator, options=settings.generator_options)
+    assert (made.settings.steps, made.settings.guidance, made.settings.dtype) == (5, 2.5, "float32")
+    assert made.identity["steps"] == 5
+    assert generator_by_name(parse("eval-dialogs", arguments).generator).settings.steps == 50
+    with pytest.raises(UserError, match="found no pipeline"):
+        generator_by_name("diffusers")

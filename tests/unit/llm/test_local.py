@@ -6,6 +6,7 @@ from PIL import Image
 
 from fashioniq.data.images import jpeg_of
 from fashioniq.files import UserError
+from fashioniq.llm.completer import Sampling
 from fashioniq.llm.local import LocalLanguageModel, VisionLanguageModel, VisualQuestionAnswerer
 
 transformers = pytest.importorskip("transformers", reason="the extra chat is not installed")
@@ -37,6 +38,24 @@ def test_tokens_of_prompts_and_answers_are_counted_without_padding(causal):
 def test_a_prompt_that_is_too_long_is_told(causal):
     with pytest.raises(UserError, match="limited to 64 tokens, but a prompt and its answer need 70"):
         LocalLanguageModel(str(causal)).complete(["red " * 60, "yes"], 10)
+
+
+def test_an_encoder_decoder_answers_without_repeating_the_prompt(t5):
+    """FLAN-T5 and FLAN-Alpaca, which ChatIR asks questions with, are such models."""
+    model = LocalLanguageModel(str(t5))
+    prompts = ["question : what color is it ?", "a red dress", "yes"]
+    together = model.complete(prompts, 6)
+    read = transformers.AutoTokenizer.from_pretrained(t5)
+    plain = transformers.T5ForConditionalGeneration.from_pretrained(t5).eval()
+    for prompt, text in zip(prompts, together, strict=True):
+        ids = [0]
+        while len(ids) < 7 and ids[-1] != 1:
+            given = {"input_ids": read(prompt, return_tensors="pt")["input_ids"]}
+            ids.append(int(plain(**given, decoder_input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+        assert read.decode(ids, skip_special_tokens=True) == text
+    assert len(set(together)) > 1 and model.tokens["prompt"] == 7 + 3 + 1
+    with pytest.raises(UserError, match="limited to 64 tokens"):
+        model.complete(["red " * 65], 6)
 
 
 @pytest.mark.parametrize("kind", ["blip2", "blip"])
@@ -80,6 +99,17 @@ def test_a_chat_model_sees_one_or_two_pictures(llava):
     assert texts[0] == texts[2] != texts[1]
     assert texts[0] != model.complete(["what color is it ?"], 8, [[blue]])[0]
     assert len(model.complete(["a red dress"], 3)[0].split()) <= 3
+
+
+def test_a_sampled_answer_depends_on_the_seed_alone(llava):
+    def said(seed, temperature=0.7):
+        model = VisionLanguageModel(str(llava), sampling=Sampling(temperature, 0.9, 1.1), seed=seed)
+        return model.complete(
+            ["what color is it ?"] * 2, 12, [[jpeg_of(Image.new("RGB", (40, 60), "red"))]] * 2
+        )
+
+    texts = [said(seed, 5.0) for seed in range(4)]
+    assert texts[0] == said(0, 5.0) and texts[0][0] == texts[0][1] and len({text for text, _ in texts}) > 1
 
 
 def test_a_model_without_a_chat_template_is_refused(blip2, llava, tmp_path):

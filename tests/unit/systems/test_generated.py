@@ -18,6 +18,7 @@ from fashioniq.generators.drawn import Drawn
 from fashioniq.generators.folder import Folder, seed_of
 from fashioniq.generators.illustrated import Illustrated
 from fashioniq.generators.photographs import Photographs
+from fashioniq.llm import rewriting as llm_rewriting
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout
 from fashioniq.models.text import TextRetriever
@@ -191,7 +192,10 @@ def test_a_user_with_a_local_model_loads_it_for_the_device(options_of, monkeypat
     made = []
     monkeypatch.setattr(genir, "VisionLanguageModel", lambda *arguments: made.append(arguments))
     genir.build(options_of(EvalGenIR, user="local:some/model", feedback="verbal"))[0].batch([0])
-    assert made == [("some/model", CPU)]
+    assert made == [("some/model", CPU, (0.0, 1.0, 1.0), 0)]
+    own = options_of(EvalGenIR, user="local:some/model", feedback="verbal", sampling="paper", seed=3)
+    genir.build(own)[0].batch([0])
+    assert made[1] == ("some/model", CPU, (0.7, 0.9, 1.1), 3)  # as the paper's appendix says
 
 
 def test_a_loaded_system_searches_with_the_picture_of_the_last_reply(shop):
@@ -341,6 +345,52 @@ def test_dar_fuses_the_text_of_all_rounds_with_pictures_of_the_prompts(shop, opt
     assert [row["pictures"] for row in task.costs()] == [2.0] and done.ranks.shape == (2, 1)
 
 
+@pytest.mark.parametrize(("query", "name"), [("rounds", "join"), ("last", "last")])
+def test_the_prompts_of_dar_are_by_default_the_last_round_only_where_rounds_are_whole_queries(
+    options_of, query, name
+):
+    [task] = dar.build(options_of(EvalDAR, generator="drawn:1", query=query))
+    assert stated(task)["rewrite"] == name
+    assert task.batch([0]).system.retriever.write([["a", "b"]]) == [("a, b",) if name == "join" else ("b",)]
+
+
+class Rewriter:
+    """In a language model's place: R1 gives the number of rounds, R2 two prompts of that text."""
+
+    def __init__(self, *made_of):
+        pass
+
+    def complete(self, prompts, tokens):
+        return [
+            f"{1 + prompt.count(chr(10) + '- ')} rounds"
+            if "First description" in prompt
+            else "\n".join(
+                f"{word} {prompt.split('like this: ')[1].splitlines()[0]}" for word in ("red", "blue")
+            )
+            for prompt in prompts
+        ]
+
+
+def test_a_language_model_rewrites_the_query_of_dar_and_then_the_prompts(shop, options_of, monkeypatch):
+    """R1 is the text of the query, R2 makes K prompts of it (section 3.2, equations 1 and 2)."""
+    monkeypatch.setattr(llm_rewriting, "LocalLanguageModel", Rewriter)
+    made_of = {"rewrite": "local:some", "pictures": 2, "query": "rounds"}
+    [task] = dar.build(options_of(EvalDAR, generator="drawn:1", **made_of))
+    retriever = task.batch([0]).system.retriever
+    assert retriever.write([["a", "b"], ["a"]]) == [
+        ("red 2 rounds", "blue 2 rounds"),
+        ("red 1 rounds", "blue 1 rounds"),
+    ]
+    encoder = search_space(str(shop.run("encoder")), ["D000000004"], CPU, store=shop.store).encoder
+    [alone] = dar.build(options_of(EvalDAR, fusion_weights="text", **made_of))
+    done = rollout(*alone.batch([0, 1]), turns=2)  # without a generator: the rewriting of PlugIR
+    expected_TD = encoder.texts(["1 rounds", "2 rounds"])
+    assert all(torch.allclose(query_TD, expected_TD, atol=1e-5) for query_TD in done.query_BTD)
+    assert stated(alone)["query"] == "the dialog rewritten (local:some)" and alone.costs() == []
+    with pytest.raises(UserError, match="give --generator"):
+        dar.build(options_of(EvalDAR, **made_of))
+
+
 def test_pictures_of_a_folder_are_found_by_the_number_of_the_dialog(shop, options_of, tmp_path):
     for dialog in range(6):
         for round in range(2):
@@ -371,7 +421,8 @@ def test_dar_refuses_pictures_of_one_file_for_several_and_words_of_no_catalog(sh
 def test_plugir_leaves_out_the_parts_that_are_named(shop, options_of, without):
     [task] = plugir_asks.build(options_of(EvalPlugIR, without=without, rewrite="last", rounds=2))
     asker = task.batch([0]).system.asker
-    assert asker.context == ("context" not in without) and asker.filtered == ("filter" not in without)
+    parts = asker.propose.context, asker.propose.filtered
+    assert parts == ("context" not in without, "filter" not in without) and asker.nearest == 100
     assert asker.text([["a", "b"]]) == (["a, b"] if without == ["rewrite"] else ["b"])
     query = "all rounds" if without == ["rewrite"] else "the dialog rewritten (last)"
     assert stated(task)["query"] == query and stated(task)["without"] == without
@@ -397,8 +448,29 @@ def test_plugir_asks_and_is_answered_by_the_labels_of_the_target(shop, options_o
 
 def test_plugir_knows_what_was_said(shop, options_of):
     [task] = plugir_asks.build(options_of(EvalPlugIR, rounds=1))
-    answered = task.batch([0]).system.asker.answered
+    answered = task.batch([0]).system.asker.propose.answered
     assert answered("what color is it?", "a red dress") and not answered("what length is it?", "a red dress")
+
+
+def test_a_language_model_asks_in_plugir_and_labels_answer(shop, options_of, monkeypatch):
+    class Asker:
+        def __init__(self, *made_of):
+            self.prompts = []
+
+        def complete(self, prompts, tokens):
+            self.prompts += prompts
+            return ["uncertain" if "uncertain" in prompt else "What color is it?" for prompt in prompts]
+
+    monkeypatch.setattr(llm_rewriting, "LocalLanguageModel", Asker)
+    [task] = plugir_asks.build(
+        options_of(EvalPlugIR, rounds=1, language_model="some", candidates=3, targets=2)
+    )
+    done = dialogs(task)
+    second = done.state.turns[1]
+    assert list(second.offer.texts) == ["What color is it?"] * 2 and all(second.reply.texts)
+    system = task.batch([0]).system
+    title = shop.catalog.titles[system.gallery.items.ids[0]]
+    assert system.asker.nearest == 3 and title in system.asker.propose.captions[0]
 
 
 def test_plugir_needs_a_question_for_each_round(options_of):

@@ -131,6 +131,37 @@ def test_every_round_is_as_likely_and_a_fifth_lack_the_caption():
     }
 
 
+def parts_left(mask, count=3000):
+    random.seed(0)
+    dialogue = Dialogue("image", ("a b c d", "is it? yes", "was it? no"))
+    return Counter(partial_text(dialogue, mask, 0.2, " | ") for _ in range(count))
+
+
+def test_a_fifth_of_the_questions_answers_or_rounds_are_masked_each_by_itself():
+    left = parts_left("question")
+    assert {"a b c d", "a b c d | is it? yes", "a b c d | yes", "a b c d | yes | no"} <= set(left) and len(
+        left
+    ) == 7
+    assert parts_left("answer").keys() >= {"a b c d | is it?", "a b c d | is it? | was it? no"}
+    rounds = parts_left("round")
+    assert set(rounds) == {
+        "a b c d",
+        "a b c d | is it? yes",
+        "a b c d | was it? no",
+        "a b c d | is it? yes | was it? no",
+    }
+    # after the last round, drawn in a third of the cases, each of its two rounds is left out in a fifth
+    assert rounds["a b c d | was it? no"] / 1000 == pytest.approx(0.2 * 0.8, abs=0.04)
+    assert rounds["a b c d | is it? yes | was it? no"] / 1000 == pytest.approx(0.8**2, abs=0.06)
+
+
+def test_a_fifth_of_the_tokens_are_masked_and_never_all():
+    texts = parts_left("token")
+    words = sum(count * len(text.replace(" | ", " ").split()) for text, count in texts.items())
+    whole = sum(parts * 1000 for parts in (4, 7, 10))
+    assert words / whole == pytest.approx(0.8, abs=0.03) and "" not in texts
+
+
 def test_rounds_that_are_whole_queries_are_heard_alone():
     random.seed(0)
     assert {
