@@ -195,7 +195,7 @@ def make_conversations(
     features: str | Path | None = ...,
     sessions: str | Path | None = ...,
     batch_size: int = ...,
-) -> Summary: ...
+) -> Summary | None: ...
 
 def train_attributes(
     *,

@@ -209,18 +209,24 @@ class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
     )
     sessions: Path | None = option(
         None,
-        "folder of Multiturn FashionIQ, whose sessions are written as conversations in people's words; no others are "
-        "made, and the options of making them have no effect",
+        "folder of Multiturn FashionIQ, whose sessions are written as conversations in people's words; LLaVA's .json "
+        "(pictures in --data) or InstructPix2Pix's seeds.json, whose conversations are added to --out to train a "
+        "ChatSearcher; no others are made",
     )
     batch_size: int = option(
         32, "conversations per batch, after which a run can be resumed", least=1, below=10_001
     )
 
+    @property
+    def adds_others(self) -> bool:
+        """Whether --sessions names LLaVA's or InstructPix2Pix's files."""
+        return self.sessions is not None and self.sessions.suffix == ".json"
+
     def validate(self) -> None:
         """Raise UserError for options that cannot be combined."""
         if self.features and len(self.category) != 1:
             raise UserError("--features is the store of one category; give it with --category")
-        if self.sessions and len(self.category) != 1:
+        if self.sessions and not self.adds_others and len(self.category) != 1:
             raise UserError("--sessions needs one category; give it with --category")
 
 

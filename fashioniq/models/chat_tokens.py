@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
+from fashioniq.data.conversation_records import Content, ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import END, PAD, START, Vocabulary
 
 VISION = -1  # id of the positions of <CLS> and q1 … qN, whose vectors come from the picture
@@ -112,14 +112,24 @@ class ChatTokens:
         room = self.limit - len(self.tokens.start) - len(tail[0].ids) - len(self._block) - 1
         if answer is not None:
             tail += [self._said([TurnPicture(answer)], positions, True), self._end()]
-        kept: list[Tokenized] = []
-        for turn in reversed(turns):
-            part = self._turn(turn, positions)
-            if len(part.ids) > room:
-                break
-            room -= len(part.ids)
-            kept.insert(0, part)
-        return _joined(_given(self.tokens.start), *kept, *tail)
+        return _joined(_given(self.tokens.start), *self._latest(turns, positions, room), *tail)
+
+    def talk(self, turns: Sequence[ConversationTurn], positions: Mapping[str, int]) -> Tokenized:
+        """A conversation that the assistant ends. What it says and shows is predicted; the oldest turns are left out
+        until the others fit.
+        """
+        room = self.limit - len(self.tokens.start)
+        return _joined(_given(self.tokens.start), *self._latest(turns, positions, room))
+
+    def document(self, content: Content, positions: Mapping[str, int]) -> list[Tokenized]:
+        """Words and pictures of a page, all of which are predicted, in sequences that are as long as they may be."""
+        sequences: list[Tokenized] = []
+        for part in content:
+            said = self._said([part], positions, True)
+            if not sequences or len(sequences[-1].ids) + len(said.ids) + 1 > self.limit:
+                sequences.append(_given(self.tokens.start))
+            sequences[-1] = _joined(sequences[-1], said)
+        return [_joined(one, self._end()) for one in sequences]
 
     def caption(self, text: str, item: int, image_first: bool) -> Tokenized:
         """A caption with its picture before or after it; all of both is predicted."""
@@ -128,6 +138,19 @@ class ChatTokens:
         return _joined(
             _given(self.tokens.start), *((shown, said) if image_first else (said, shown)), self._end()
         )
+
+    def _latest(
+        self, turns: Sequence[ConversationTurn], positions: Mapping[str, int], room: int
+    ) -> list[Tokenized]:
+        """The last turns that fit."""
+        kept: list[Tokenized] = []
+        for turn in reversed(turns):
+            part = self._turn(turn, positions)
+            if len(part.ids) > room:
+                break
+            room -= len(part.ids)
+            kept.insert(0, part)
+        return kept
 
     def query(self, asked: Tokenized) -> Tokenized:
         """The same with [IMG] at its end, where the language model predicts a picture."""

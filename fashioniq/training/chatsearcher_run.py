@@ -8,9 +8,19 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
-from fashioniq.data.conversation_records import SUBTASKS, ConversationSample
+from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, TurnPicture
 from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.dialogues import Dialogue, write_dialogues
+from fashioniq.data.mixture import (
+    DOCUMENTS,
+    TALKS,
+    Document,
+    Talk,
+    pictures_of,
+    read_documents,
+    read_talks,
+    words_of,
+)
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError, checksum
@@ -32,6 +42,8 @@ Examples = tuple[
     list[list[Tokenized]], list[tuple[Tokenized, int]]
 ]  # of train, and of val with their targets
 
+FURTHER = {"captions": DOCUMENTS, "conversations": TALKS}  # files of further examples by stage
+
 
 @alone
 def train_chatsearcher(settings: TrainChatsearcher) -> str:
@@ -42,6 +54,8 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     data = Conversations(settings.data)
     subtasks = [name for name in SUBTASKS if name in settings.subtasks or not settings.subtasks]
     samples = [sample for subtask in subtasks for sample in data.samples(subtask, "train")]
+    talks, documents = read_talks(data), read_documents(data)
+    further = documents if settings.stage == "captions" else talks
     features = frozen_features(list(data.items), settings.features)
     folder = folder_of(settings)
     pl.seed_everything(settings.seed, verbose=False)
@@ -52,13 +66,18 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         model, tokens, _ = load_chatsearcher(settings.init_from, half=half, tune=settings.tune)
         name, sizes, words = before.language_model, before.sizes, before.words
     else:
-        vocabulary = None if settings.language_model else _vocabulary(data, samples, settings.min_count)
+        vocabulary = (
+            None
+            if settings.language_model
+            else _vocabulary(data, samples, words_of([*talks, *documents]), settings.min_count)
+        )
         name, words = settings.language_model or "", vocabulary.words if vocabulary else []
         sizes = settings.model.sizes(features=features.vector_NF.shape[1])
         sizes |= {"token_features": features.patches[0].shape[2]} if features.patches else {}
         model, tokens = new_chatsearcher(sizes, words, name, half=half, tune=settings.tune)
     items = [name for name in features.ids if data.items[name].split == "train"]
     train_items = torch.tensor(sorted(features.positions[name] for name in items))
+    items = [name for name in items if data.items[name].caption]  # pictures of the mixture have none
     if not settings.init_from:
         model.standardise(features.vector_NF[train_items])
     kept = [sample for sample in samples if {*sample.pictures, sample.target} <= features.positions.keys()]
@@ -73,6 +92,9 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         if settings.stage == "captions"
         else _conversations(kept, features, tokens, held_out)
     )
+    for example in further:
+        if features.positions.keys() - held_out >= set(pictures_of(example.content)):
+            train += _further(example, features, tokens, settings.seed)
     if not train or not val:
         raise UserError(f"expected examples to train and to validate with, found {len(train)} and {len(val)}")
     print(f"{len(train):,} {settings.stage} to train, {len(val):,} to validate, {len(train_items):,} items")
@@ -84,6 +106,7 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
             dialogs += [Dialogue(one.target, (one.text,)) for one in kept if one.target in names]
         write_dialogues(folder / f"{settings.stage}.{split}.json", dialogs)
     files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
+    files += [path for path in [settings.data / FURTHER[settings.stage]] if path.exists()]
     facts = {
         "kind": "chatsearcher",
         "stage": settings.stage,
@@ -119,17 +142,32 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     )
 
 
-def _vocabulary(data: Conversations, samples: Sequence[ConversationSample], min_count: int) -> Vocabulary:
+def _vocabulary(
+    data: Conversations, samples: Sequence[ConversationSample], further: Sequence[str], min_count: int
+) -> Vocabulary:
     """Words of the captions and the conversations of train; those of the roles are always among them."""
     captions = (item.caption for item in data.items.values() if item.split == "train")
     said = (sample.text for sample in samples)
-    return Vocabulary.of([*captions, *said, *list(ROLES.values()) * min_count], min_count)
+    return Vocabulary.of([*captions, *said, *further, *list(ROLES.values()) * min_count], min_count)
 
 
 def _held_out(items: Iterable[str], share: float, seed: int) -> set[str]:
     """Some of the items, whose captions or conversations validate."""
     names = sorted(items)
     return set(random.Random(seed).sample(names, max(1, round(share * len(names)))))
+
+
+def _further(
+    example: Talk | Document, features: FrozenFeatures, tokens: ChatTokens, seed: int
+) -> list[list[Tokenized]]:
+    """A conversation, or the parts of a document, in which each picture is before or after its sentence."""
+    if isinstance(example, Talk):
+        return [[tokens.talk(example.turns, features.positions)]]
+    drawn, content = random.Random(f"{seed}/{example.content}"), list(example.content)
+    for place in range(len(content) - 1):
+        if isinstance(content[place], TurnPicture) and drawn.random() < 0.5:
+            content[place : place + 2] = content[place + 1], content[place]
+    return [[part] for part in tokens.document(tuple(content), features.positions)]
 
 
 def _captions(

@@ -12,6 +12,9 @@ from fashioniq.cli import COMMANDS, parse
 
 ROOT = Path(fashioniq.__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAPERS = sorted((ROOT / "docs" / "papers").glob("*.md"))
+CODE = re.compile(r"`([^`]+)`")
+FLAG = re.compile(r"--[\w.-]+[\w]")
 LINE = re.compile(r" {4,}(?:fashioniq|python (?P<script>[\w/]+\.py)) (?P<rest>.+)")
 
 
@@ -38,3 +41,41 @@ def test_the_commands_of_a_page_are_taken(page, script_commands, monkeypatch):
 def test_the_pages_have_commands(script_commands):
     told = {words[0] for page in PAGES for words in commands(page, script_commands)}
     assert set(COMMANDS) <= told
+
+
+SYSTEMS = ("fashion-iq", "chatir", "plugir-asks", "genir", "dar", "fashion-iq-dar")
+
+
+def help_of(capsys, command, *arguments):
+    with pytest.raises(SystemExit):
+        parse(command, [*arguments, "--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.name)
+def test_a_page_about_a_paper_names_commands_options_and_files_that_exist(
+    page, script_commands, monkeypatch, capsys
+):
+    monkeypatch.chdir(ROOT)
+    text = page.read_text(encoding="utf-8")
+    helps = [help_of(capsys, command) for command in COMMANDS]
+    helps += [help_of(capsys, "eval-dialogs", "--system", name) for name in SYSTEMS]
+    helps += [help_of(capsys, "eval-dialogs", "--system", "genir", "--generator", "diffusers:x")]
+    known = set(FLAG.findall("".join(helps)))
+    for code in CODE.findall(text):
+        if code.startswith("fashioniq "):
+            command, *arguments = shlex.split(code)[1:]
+            config.check(parse(command, arguments))
+        for flag in FLAG.findall(code):
+            assert flag in known, flag
+        for path in re.findall(r"configs/[\w/.]+\.yaml", code):
+            assert (ROOT / path).is_file(), path
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        assert (page.parent / link).exists(), link
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows[0] == "| the paper | command or configuration | run here | what differs, and why |"
+    assert all(line.count("|") == rows[0].count("|") for line in rows) and len(rows) > 10
+
+
+def test_there_is_a_page_for_each_paper():
+    assert {page.stem for page in PAPERS} == {"fashion_iq", "chatir", "dar", "genir", "chatsearch", "plugir"}

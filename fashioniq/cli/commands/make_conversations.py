@@ -43,6 +43,7 @@ from fashioniq.prepare.conversation_summary import (
     write_summary,
 )
 from fashioniq.prepare.conversing import LINES, Pipeline
+from fashioniq.prepare.mixture import add_mixture
 from fashioniq.prepare.session_conversations import WRITER as PEOPLE
 from fashioniq.prepare.session_conversations import items_of, samples_of
 from fashioniq.prepare.templates import Templates
@@ -50,12 +51,19 @@ from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import print_table
 
 
-def run(settings: MakeConversations) -> Summary:
-    """Make the conversations batch by batch in the folder OUT.parts, then write the output folder."""
+def run(settings: MakeConversations) -> Summary | None:
+    """Make the conversations batch by batch in the folder OUT.parts, then write the output folder; or add those of
+    LLaVA or InstructPix2Pix to it, and return None.
+    """
     out = settings.out
     if not out.name:
         raise UserError(f"expected a folder in --out, found {out}; give a folder name such as chatsearch")
     check_writable(out)
+    if settings.sessions and settings.adds_others:
+        with locked(out):
+            count, new = add_mixture(settings.sessions, settings.data, out)
+        print(f"{count:,} conversations of {settings.sessions} and {new:,} items in {out}")
+        return None
     catalogs = [Catalog(settings.data, name) for name in settings.category or categories_in(settings.data)]
     if not catalogs:
         raise UserError(

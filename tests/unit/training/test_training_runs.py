@@ -18,11 +18,13 @@ from fashioniq.config import (
     TrainGenerator,
     TrainRetriever,
 )
+from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
+from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
-from fashioniq.files import UserError, checksum
+from fashioniq.files import UserError, checksum, write_jsonl
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.runs.checks import described
@@ -593,6 +595,63 @@ def test_token_features_of_pictures_have_a_size_of_their_own(
     monkeypatch.setattr(chatsearcher_run, "frozen_features", with_patches)
     fit, _ = chatsearcher(stage="captions")
     assert fit.facts["sizes"]["token_features"] == 7 and fit.facts["sizes"]["features"] == 256
+
+
+@pytest.fixture
+def mixed(conversation_folder, tmp_path, monkeypatch):
+    """Conversations, of which one ends in words and one in a picture, and a document."""
+    data = shutil.copytree(conversation_folder, tmp_path / "mixed", ignore=shutil.ignore_patterns("run"))
+    first, second = list(Conversations(data).items)[:2]
+    monkeypatch.setattr(chatsearcher_run, "_held_out", lambda items, share, seed: {"D000000002"})
+    user = ConversationTurn("user", (TurnPicture(first), Text("longer please")))
+    ends = (Text("sure"),), (TurnPicture(second),)
+    write_jsonl(data / TALKS, [Talk((user, ConversationTurn("assistant", end))) for end in ends])
+    page = (Text("a red dress"), TurnPicture(first), Text("sure"), TurnPicture(second))
+    write_jsonl(data / DOCUMENTS, [Document(page)])
+    return data, (first, second)
+
+
+def test_the_mixture_of_the_second_stage_ends_in_words_or_pictures(mixed, chatsearcher):
+    """ChatSearch, section 4.3: all that the assistant says and shows is predicted, in each round."""
+    data, (first, second) = mixed
+    fit, _ = chatsearcher(data=data, subtasks=["t"])
+    words, picture = (one for [one] in fit.module.train_examples[-2:])
+    tokens, positions = fit.module.tokens, fit.module.features.positions
+    learned = [number for number, is_learned in zip(words.ids, words.learned, strict=True) if is_learned]
+    assert learned == [*tokens.tokens.encode("sure"), tokens.tokens.end] and words.images == [
+        positions[first]
+    ]
+    assert picture.images == [positions[first], positions[second]]
+    shown = [place for place, one in enumerate(picture.ids) if one == tokens.image]
+    assert [picture.learned[place] for place in shown] == [False, True]
+    assert TALKS in fit.facts["data"]["checksums"]
+
+
+def test_a_page_of_the_first_stage_has_pictures_before_or_after_their_sentences(mixed, chatsearcher):
+    data, names = mixed
+    orders = set()
+    for seed in range(6):
+        fit, _ = chatsearcher(data=data, stage="captions", seed=seed, run=data / f"run{seed}")
+        [page] = fit.module.train_examples[-1]
+        assert all(
+            page.learned[place] for place, one in enumerate(page.ids) if one == fit.module.tokens.image
+        )
+        assert sorted(page.images) == sorted(fit.module.features.positions[name] for name in names)
+        orders.add(tuple(page.ids))
+    assert len(orders) == 2 and DOCUMENTS in fit.facts["data"]["checksums"]
+
+
+def test_a_long_page_is_divided_and_never_loses_a_picture(mixed, chatsearcher):
+    data, (first, _) = mixed
+    page = [part for _ in range(12) for part in (TurnPicture(first), Text("a red dress longer please sure"))]
+    write_jsonl(data / DOCUMENTS, [Document(tuple(page))])
+    fit, _ = chatsearcher(data=data, stage="captions")
+    parts = [some[0] for some in fit.module.train_examples if len(some) == 1]  # captions have two orders
+    assert (
+        sum(len(one.images) for one in parts) == 12
+        and max(len(one.ids) for one in parts) <= 64
+        and len(parts) > 1
+    )
 
 
 # captioners
