@@ -31,6 +31,8 @@ def check_inputs(settings: Any) -> None:
     given = [(name, reads, value) for name, reads, value in named if isinstance(value, Path)]
     for name, reads, value in given:  # before the data, as wrong runs are more likely than missing data
         first, *others = str(reads).split(" or ")
+        if "file" in others and value.is_file():
+            continue
         if first in KINDS and str(value) != LAST_SHOWN:
             other = others and (value / "model.json").exists() and kind_of(value) in others
             about = read_run(value, KINDS[kind_of(value) if other else first])

@@ -91,8 +91,9 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
     )
     init_from: Path | None = option(
         None,
-        "run of train-attributes on all categories or DeepFashion, whose encoder is kept frozen",
-        reads="attribute predictor",
+        "run of train-attributes on all categories or DeepFashion, or a .pth or .safetensors file of an encoder, "
+        "such as the authors'; the encoder is kept frozen, and the last layer alone is trained",
+        reads="attribute predictor or file",
     )
     encoder: str = option("efficientnet-b7", "image encoder: an EfficientNet size or any timm name")
     weights: str = option(

@@ -43,7 +43,10 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
 
     Raises UserError if pictures or labels are missing, or if options exclude each other.
     """
-    first = read_run(settings.init_from, PredictorRun) if settings.init_from else None
+    began = settings.init_from
+    first = read_run(began, PredictorRun) if began and not began.is_file() else None
+    if began and not first:
+        settings = replace(settings, weights=str(began))
     if first:  # so that config.yaml tells what was used
         settings = replace(settings, encoder=first.encoder, image_size=first.image_size, weights="none")
     data, origin, fingerprints = _read_data(settings)
@@ -72,7 +75,7 @@ def train_attributes(settings: TrainAttributes) -> TrainedStage:
             "val": len(val) / data.val.asked,
         },  # share with labels and a readable picture
     }
-    epoch, scores_NA = _fit(settings, folder, model, (train, val), facts, head_only=bool(first))
+    epoch, scores_NA = _fit(settings, folder, model, (train, val), facts, head_only=bool(began))
     figures = {"epoch": epoch} | summary(
         data.words, data.types, (train.labels_NA == YES).sum(0), scores_NA, val.labels_NA
     )

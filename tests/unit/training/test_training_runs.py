@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from fashioniq.askers.best_item import BestItem
+from fashioniq.cli.inputs import check_inputs
 from fashioniq.config import (
     TrainAttributes,
     TrainCaptioner,
@@ -27,6 +29,7 @@ from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
+from fashioniq.models.encoder import create_encoder
 from fashioniq.runs.checks import described
 from fashioniq.runs.trained import load_chatsearcher, load_predictor, load_retriever
 from fashioniq.runs.weights import save_model
@@ -286,6 +289,20 @@ def attributes(shop, tmp_path, fitted, monkeypatch):
         return fit, attributes_run.train_attributes(settings)
 
     return trained
+
+
+def test_the_last_layer_alone_is_trained_on_an_encoder_from_a_file(shop, tmp_path, attributes):
+    encoder = create_encoder("test_efficientnet")
+    file = tmp_path / "authors.safetensors"
+    save_file({name: one.contiguous() for name, one in encoder.state_dict().items()}, file)
+    settings = TrainAttributes(category="dresses", init_from=file, data=shop.data)
+    check_inputs(settings)
+    fit, _ = attributes(init_from=file)
+    assert not any(one.requires_grad for one in fit.model.encoder.parameters())
+    found, given = fit.model.encoder.state_dict(), encoder.state_dict()
+    assert (
+        all(torch.equal(found[name], given[name]) for name in given) and fit.model.head.weight.requires_grad
+    )
 
 
 def val_shape(images):
