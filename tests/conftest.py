@@ -33,7 +33,7 @@ from fashioniq.cli import COMMANDS, main
 from fashioniq.data import conversation_records, conversations
 from tests import leftovers
 from tests.databases import stop_server
-from tests.local_models import blip, blip2, caption_model, causal, llava  # noqa: F401
+from tests.local_models import blip, blip2, caption_model, causal, llava, t5  # noqa: F401
 from tests.waiting import LIMIT, attempts, ended, joined, received
 
 # as the commands do, before the conftest of a subfolder imports torch or Lightning

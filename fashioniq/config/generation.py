@@ -19,11 +19,13 @@ WEIGHTS = (
 )
 FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
 REWRITE = (
-    "last round, for dialogs whose rounds are rewritten captions; join, all rounds; attributes, those of the rounds "
-    "as one description in the words of the catalog's labels; endpoint:NAME or local:NAME, a language model at "
-    "OPENAI_BASE_URL or of a folder or the hub"
+    "what a dialog is rewritten as, for the prompts of pictures (DAR) or as the query (PlugIR): last, its last round; "
+    "join, all rounds; attributes, those of the rounds as one description in the words of the catalog's labels; "
+    "endpoint:NAME or local:NAME, a text by a language model at OPENAI_BASE_URL or of a folder or the hub, which is "
+    "that of DAR's query, too; auto, last if the rounds of DAR's file are whole queries, else join (default: DAR auto, "
+    "PlugIR attributes)"
 )
-DETAILS = "attributes that the user describes, and corrects in each round"
+DETAILS = "attributes that a user of labels describes first, and corrects in each round (GenIR)"
 
 
 @dataclass(kw_only=True)
@@ -41,7 +43,15 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
         research=True,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
+    details: int = option(2, DETAILS, least=1, research=True)
     batch_size: int = 64
+
+
+@dataclass(kw_only=True)
+class Rewritten(Prompted):
+    """How dialogs are rewritten."""
+
+    rewrite: str = option("auto", REWRITE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +129,6 @@ class EvalGenIR(Prompted, Generation, DescribedProducts):
         "a folder or the hub, which sees their pictures; person, who types (give --targets); or one of your own",
         part="users",
     )
-    details: int = option(2, DETAILS + " (labels)", least=1, research=True)
     sampling: Literal["greedy", "paper"] = option(
         "greedy",
         "answers of a vision-language model: greedy, at most 200 tokens, or as in GenIR's paper: temperature 0.7, "
@@ -148,18 +157,11 @@ class EvalGenIR(Prompted, Generation, DescribedProducts):
 
 
 @dataclass(kw_only=True)
-class EvalDAR(Prompted, Seeded, Generation, EvalChatIR, InFolder):
+class EvalDAR(Rewritten, Seeded, Generation, EvalChatIR, InFolder):
     """Search with the text of recorded question dialogs and pictures generated from it (DAR)."""
 
     system: str = "dar"
     category: str | None = option(None, CATEGORY + "; needed by --rewrite attributes and drawn:SHARE")
-    rewrite: str = option(
-        "auto",
-        "prompts of the pictures: "
-        + REWRITE
-        + ", which also rewrites the dialog as the text of the query; auto is "
-        "last if the rounds of the file are whole queries, else join",
-    )
 
 
 @dataclass(kw_only=True)
@@ -173,7 +175,7 @@ class EvalFashionIQDAR(Generation, EvalDialogs):
 
 
 @dataclass(kw_only=True)
-class EvalPlugIR(Questioning, Prompted, DescribedProducts):
+class EvalPlugIR(Questioning, Rewritten, DescribedProducts):
     """Ask about the current candidates, and search with the dialog rewritten as one description (PlugIR)."""
 
     system: str = "plugir-asks"
@@ -183,10 +185,7 @@ class EvalPlugIR(Questioning, Prompted, DescribedProducts):
         "(questions for clusters of the candidates), filter (no question that the dialog answers)",
         research=True,
     )
-    rewrite: str = option("attributes", "query, and what questions are compared with: " + REWRITE)
-    details: int = option(
-        2, "attributes that the user describes before the first question", least=1, research=True
-    )
+    rewrite: str = "attributes"
 
     def validate(self) -> None:
         """Raise UserError for an unknown part."""
