@@ -2,8 +2,8 @@
 
 `score(item) = similarity(vector, item) + lexical(words, item) + Σ wishes`: BM25 of the words that were asserted, over
 titles and labels, and a weight for each wish that a product meets. Small weights fade with later turns, as earlier
-turns do in the vectors of a retriever. Where a product has no labels, their probability given its vector counts, if the
-run has a model of it.
+turns do in the vectors of a retriever. A wish in words that the retriever never saw has no part in its vectors, and
+weighs more. Where a product has no labels, their probability given its vector counts, if the run has a model of it.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fashioniq.data.catalog import Catalog, text_of
-from fashioniq.data.wording import Weights
-from fashioniq.data.words import Vocabulary
+from fashioniq.data.wording import OUTWEIGHS, Weights
+from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
@@ -26,6 +26,9 @@ from fashioniq.loop.labels import Having, ProductLabels
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
+UNSEEN = (
+    2.0  # times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
+)
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
@@ -79,7 +82,9 @@ class Wording:
         texts: Iterable[str],
         seen: Seen | None = None,
         said: Collection[str] = (),
+        learned: Collection[str] | None = None,
     ) -> None:
+        self._learned = None if learned is None else frozenset(learned)
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
         self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
@@ -101,6 +106,7 @@ class Wording:
         seen: Seen | None = None,
         *,
         said: Mapping[str, int] | None = None,
+        learned: Collection[str] | None = None,
         words: bool = True,
     ) -> "Wording":
         """Wording of the products `ids` of a catalog, whose retriever has learned a vocabulary.
@@ -112,13 +118,12 @@ class Wording:
         if not words:
             labels, texts = {name: labels[name] for name in catalog.ids("train") if name in labels}, []
         lexicon = Lexicon.of(labels, texts, vocabulary.words, catalog.language, said=said)
-        if not words:
-            return cls(lexicon, weights, [None] * len(ids), [""] * len(ids), seen, said=said or ())
-
-        own = (frozenset(word for some in labels.get(name, ()) for word in some) or None for name in ids)
-        return cls(
-            lexicon, weights, own, (text_of(catalog, name) for name in ids), seen=seen, said=said or ()
+        own = (
+            frozenset(word for some in labels.get(name, ()) for word in some) or None if words else None
+            for name in ids
         )
+        documents = (text_of(catalog, name) if words else "" for name in ids)
+        return cls(lexicon, weights, own, documents, seen, said or (), learned)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -228,6 +233,8 @@ class Wording:
     def _weight(self, condition: _Condition, wish: Wish, wishes: Wishes) -> float:
         weights = self.weights
         own = weights.interpreted if wish.interpreted else None
+        if own is None and self._learned is not None and not self._learned.issuperset(tokenize(wish.text)):
+            own = min(OUTWEIGHS, UNSEEN * weights.denied)
         if condition.denied:
             return -(weights.denied if own is None else own)
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)

@@ -34,7 +34,10 @@ def with_words_of(
         return system
     about, model = found
     seen = SeenLabels(model, about.labels, items)
-    wording = Wording.of(catalog, items.ids, vocabulary, about.weights, seen, said=about.said, words=words)
+    learned = None if isinstance(system.retriever, ReadsTexts) else vocabulary.words
+    wording = Wording.of(
+        catalog, items.ids, vocabulary, about.weights, seen, said=about.said, learned=learned, words=words
+    )
     if isinstance(system.retriever, ReadsTexts):
         system.retriever.wanted = lambda text: _wanted(wording, text)
     offers = Offers(items.ids, lambda: catalog.offers, wording.size_name)

@@ -66,6 +66,23 @@ def having(*labels, every=True):
     return np.float32([(all if every else any)(label in own for label in labels) for own in OWN])
 
 
+def test_a_wish_in_words_that_the_retriever_never_saw_has_twice_the_weight_of_a_denial():
+    weights = Weights(wanted=0.125, denied=0.25, memory=0.5)
+    found = Wording(LEXICON, weights, OWN, TEXTS, learned=["is", "red", "not"])
+    for text, expected in {
+        "is red": 0.125 * having("red"),
+        "is floral": 0.5 * having("floral"),
+        "is not red": -0.25 * having("red"),
+        "is not floral": -0.5 * having("floral"),
+        "is red and floral": 0.125 * having("red") + 0.5 * having("floral"),
+    }.items():
+        assert np.array_equal(bonus_of(text, found), expected), text
+    later = found.after(found.after(Wishes(), "is floral", None), "is red", None)
+    assert np.array_equal(found.bonus(later), 0.25 * having("floral") + 0.125 * having("red"))
+    obeys = Wording(LEXICON, Weights(wanted=2, denied=2), OWN, TEXTS, learned=["is"])
+    assert np.array_equal(bonus_of("is floral", obeys), 2 * having("floral"))  # outweighs similarity already
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

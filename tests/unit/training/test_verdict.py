@@ -37,9 +37,19 @@ def test_a_captioner_is_compared_with_people_and_chance(p, people, said):
             12.0,
             "weak: recorded captions help it less than the product",
         ),
-        (80, {"captioner": 60.0, "differences": 5.0}, None, "weak: it seldom finds the target with differences"),
+        (
+            80,
+            {"captioner": 60.0, "differences": 5.0},
+            None,
+            "weak: it seldom finds the target with differences",
+        ),
         (70, {"captioner": 60.0}, None, "weak: it seldom finds the target with all users"),
-        (80, {"captioner": 60.0}, None, "usable with the users of its training; evaluate it with other users, too"),
+        (
+            80,
+            {"captioner": 60.0},
+            None,
+            "usable with the users of its training; evaluate it with other users, too",
+        ),
         (
             95,
             {"captioner": 60.0, "recorded": 30.0},
