@@ -1,7 +1,7 @@
 """Take the three pictures of the README's conversation, docs/conversation-{1,2,3}.jpg, in a browser.
 
-    fashioniq demo
-    python tools/build_conversation.py ADDRESS
+fashioniq demo
+python tools/build_conversation.py ADDRESS
 """
 
 import shutil

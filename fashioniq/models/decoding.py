@@ -1,5 +1,6 @@
 """Caption decoding: greedy, sampled and by beam search, with each pair of products of a batch encoded once."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 import torch
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.models.layers import BeamSlots
+
+BEGINNING = 3  # words after which captions that are not promising are given up
 
 
 class DecodingState(Protocol):
@@ -88,12 +91,19 @@ class BaseCaptioner(nn.Module):
         return words_BL.masked_fill(words_BL == END, PAD)
 
     @torch.no_grad()
-    def sample(self, reference: ItemInputs, target: ItemInputs, chance_BKL: Tensor) -> Tensor:
+    def sample(
+        self,
+        reference: ItemInputs,
+        target: ItemInputs,
+        chance_BKL: Tensor,
+        promising: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
         """Draw K captions of each pair, B×K×max_words; the first one is the greedy one.
 
         The words are drawn by the uniform numbers of [0, 1) in `chance_BKL`, L at least max_words, so that a
         caption depends on its own numbers only. Captions of a pair that begin alike share one row of the decoder
-        where finished ones leave the batch.
+        where finished ones leave the batch. `promising` says which beginnings of BEGINNING words, B×K×L, are completed,
+        B×K; other unfinished captions are replaced by the greedy one.
         """
         batch, count = chance_BKL.shape[:2]
         device = chance_BKL.device
@@ -102,6 +112,7 @@ class BaseCaptioner(nn.Module):
         # the decoder has N rows, one per beginning, with its pair and last word; `beginning_R` is the row of a caption
         pair_N, last_N = torch.arange(batch, device=device), torch.full((batch,), START, device=device)
         beginning_R, state = row_R // count, self.encode(reference, target)
+        dropped_R = torch.zeros(batch * count, dtype=torch.bool, device=device)
         for place in range(self.max_words):
             scores_NV, state = self._next_log_probabilities(last_N, place, state)
             below_NV = scores_NV.exp().cumsum(-1)
@@ -111,6 +122,13 @@ class BaseCaptioner(nn.Module):
             word_R = drawn_NK[beginning_R, row_R % count].where(last_N[beginning_R] != END, END)
             words_RL[row_R, place] = word_R
             going_R = _remaining(word_R != END)
+            if promising is not None and place + 1 == BEGINNING:
+                begun_RL = words_RL.masked_fill(words_RL == END, PAD)
+                unfinished_R = begun_RL[:, place] != PAD
+                dropped_R = unfinished_R & ~promising(begun_RL.unflatten(0, (batch, count))).flatten()
+                dropped_R[::count] = False  # the greedy ones
+                if finished_leave(device):
+                    going_R = going_R[~dropped_R[row_R[going_R]]]
             if not len(going_R):
                 break
             word_R, row_R, beginning_R = word_R[going_R], row_R[going_R], beginning_R[going_R]
@@ -127,7 +145,8 @@ class BaseCaptioner(nn.Module):
                 parent_N, last_N, beginning_R = beginning_R, word_R, row_R
                 pair_N, slots = row_R // count, BeamSlots.full(batch, count, device)
             state = state.select(parent_N, slots)
-        return words_RL.masked_fill(words_RL == END, PAD).unflatten(0, (batch, count))
+        words_BKL = words_RL.masked_fill(words_RL == END, PAD).unflatten(0, (batch, count))
+        return words_BKL[:, :1].where(dropped_R.view(batch, count, 1), words_BKL)
 
     @torch.no_grad()
     def beam(self, reference: ItemInputs, target: ItemInputs, beams: int) -> Tensor:

@@ -15,6 +15,7 @@ from fashioniq.loop.messages import Message
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
 
+COMPLETED = 8  # captions of a turn that are completed, the most informative ones by their beginnings
 MOST_OTHERS = 5000  # products among which the listener looks for the target
 
 
@@ -39,8 +40,9 @@ class PragmaticUser:
     """User simulator that draws captions from a frozen captioner and says the most informative one.
 
     That is the caption by which the `listener` ranks the target best among the products, at most
-    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. With `truth`, only
-    the captions with the fewest statements that are false by the labels of `items` are considered: a
+    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. Of more than `COMPLETED`
+    captions, those are completed whose first words are the most informative: the others would hardly be said. With
+    `truth`, only the captions with the fewest statements that are false by the labels of `items` are considered: a
     listener who computes with words finds many a target best by a lie. A reply depends on the target, the
     offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary to the
     retriever's.
@@ -73,12 +75,25 @@ class PragmaticUser:
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Describe how the targets differ from the items offered."""
         assert offer.item_B is not None, "a captioner needs an offer with items"
+        item_B = offer.item_B
+
+        def costs(words_BKL: Tensor) -> Tensor:
+            rank_BK = self._ranks(target_B, item_B, words_BKL)
+            if self.truth:
+                rank_BK = rank_BK + len(self.items) * self._false(target_B, item_B, words_BKL)
+            return rank_BK
+
+        def promising(words_BKL: Tensor) -> Tensor:
+            cost_BK = costs(words_BKL)
+            return cost_BK <= cost_BK.kthvalue(COMPLETED, dim=1, keepdim=True).values
+
         words_BKL = self.captioner.sample(
-            self.items.inputs(offer.item_B), self.items.inputs(target_B), self._chances(target_B, turn)
+            self.items.inputs(item_B),
+            self.items.inputs(target_B),
+            self._chances(target_B, turn),
+            promising if self.samples > COMPLETED else None,
         )
-        rank_BK = self._ranks(target_B, offer.item_B, words_BKL)
-        if self.truth:
-            rank_BK = rank_BK + len(self.items) * self._false(target_B, offer.item_B, words_BKL)
+        rank_BK = costs(words_BKL)
         # a stable order: among captions of one rank, the first
         count = words_BKL.shape[1]
         best_B = (rank_BK * count + torch.arange(count, device=rank_BK.device)).argmin(1)

@@ -9,7 +9,9 @@ from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
+from fashioniq.models.decoding import BEGINNING
 from fashioniq.models.linear import LinearRetriever
+from fashioniq.users import pragmatic as pragmatic_user
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.pragmatic import Listener, PragmaticUser
@@ -111,6 +113,28 @@ def test_a_pragmatic_user_says_what_the_listener_understands_best(items, caption
     assert (rank_BK.min(1).values < rank_BK[:, 0]).any()
     first_B = (rank_BK == rank_BK.min(1, keepdim=True).values).int().argmax(1)
     assert torch.equal(said_BL, drawn_BKL[torch.arange(15), first_B])
+
+
+def test_of_many_captions_those_with_the_most_informative_beginnings_are_completed(
+    items, captioner, listener, monkeypatch
+):
+    monkeypatch.setattr(pragmatic_user, "COMPLETED", 3)
+    user = pragmatic(captioner, items, listener, 9)
+    said_BL = user.reply(WANTED, Message(item_B=OFFERED), 1).words_BL
+    drawn_BKL = captioner.sample(looks(items, OFFERED), looks(items, WANTED), user._chances(WANTED, 1))
+    begun_BKL = drawn_BKL.clone()
+    begun_BKL[:, :, BEGINNING:] = PAD
+
+    def ranks_of(words_BKL):
+        return torch.stack([ranks(listener, items, OFFERED, WANTED, one) for one in words_BKL.unbind(1)], 1)
+
+    first_BK, last_BK = ranks_of(begun_BKL), ranks_of(drawn_BKL)
+    kept_BK = first_BK <= first_BK.sort(1).values[:, 2:3]
+    kept_BK |= begun_BKL[:, :, BEGINNING - 1] == PAD  # finished
+    kept_BK[:, 0] = True  # the greedy one
+    best_B = last_BK.masked_fill(~kept_BK, len(items)).argmin(1)
+    assert torch.equal(said_BL, drawn_BKL[torch.arange(15), best_B])
+    assert (last_BK.argmin(1) != best_B).any()  # some of the best are given up
 
 
 def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, captioner, listener):

@@ -149,6 +149,46 @@ def test_samples_depend_on_their_own_numbers_only(captioner):
         assert torch.equal(model.sample(*alone, chance_BKL[row : row + 1])[0], together_BKL[row])
 
 
+def test_captions_whose_beginnings_are_not_promising_are_given_up(captioner):
+    """They are the greedy caption instead; finished ones and the others are as they would be."""
+    model, (reference, target), chance_BKL = of_many_lengths(captioner), pairs(40), torch.rand(40, 6, 8)
+    whole_BKL = model.sample(reference, target, chance_BKL)
+    begun = []
+
+    def promising(words_BKL):
+        begun.append(words_BKL)
+        return words_BKL.sum(2) % 2 == 0
+
+    words_BKL = model.sample(reference, target, chance_BKL, promising)
+    [begun_BKL] = begun
+    assert torch.equal(begun_BKL[:, :, : decoding.BEGINNING], whole_BKL[:, :, : decoding.BEGINNING])
+    assert (begun_BKL[:, :, decoding.BEGINNING :] == PAD).all()
+    unfinished_BK = begun_BKL[:, :, decoding.BEGINNING - 1] != PAD
+    dropped_BK = unfinished_BK & (begun_BKL.sum(2) % 2 != 0)
+    dropped_BK[:, 0] = False
+    expected_BKL = whole_BKL.masked_scatter(
+        dropped_BK.unsqueeze(2).expand_as(whole_BKL), whole_BKL[:, :1].expand_as(whole_BKL)[dropped_BK]
+    )
+    assert torch.equal(words_BKL, expected_BKL) and dropped_BK.any() and (unfinished_BK & ~dropped_BK).any()
+    everything = model.sample(reference, target, chance_BKL, lambda words_BKL: words_BKL[:, :, 0] > 0)
+    assert torch.equal(everything, whole_BKL)
+
+
+def test_rows_that_are_given_up_are_not_decoded(captioner, monkeypatch):
+    model, rows = of_many_lengths(captioner), []
+    reference, target = pairs(10)
+    advance = model.advance
+
+    def counted(last_R, place, state):
+        rows.append(len(last_R))
+        return advance(last_R, place, state)
+
+    monkeypatch.setattr(model, "advance", counted)
+    model.sample(reference, target, torch.rand(10, 6, 8), lambda words_BKL: words_BKL[:, :, 0] < 0)
+    later = rows[decoding.BEGINNING :]
+    assert rows[decoding.BEGINNING - 1] > 10 >= max(later) > 0  # the greedy captions
+
+
 def test_captions_are_sampled_as_often_as_they_are_likely(captioner):
     model = captioner(vocabulary=len(SPECIAL) + 2, seed=0, end=1.0, max_words=2, layers=1)
     reference, target = looks(1, 0), looks(1, 10)
@@ -236,6 +276,7 @@ def test_captions_that_stay_after_their_end_say_the_same(captioner, monkeypatch)
             model.greedy(reference, target),
             model.beam(reference, target, 4),
             model.sample(reference, target, chance_BKL),
+            model.sample(reference, target, chance_BKL, lambda words_BKL: words_BKL[:, :, 0] % 2 == 0),
         )
 
     expected = said()
