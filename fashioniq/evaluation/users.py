@@ -29,7 +29,7 @@ from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
 from fashioniq.report.tables import label, print_table, rounded
-from fashioniq.report.templates import write_page
+from fashioniq.report.users_page import UserResults, write_users_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.evaluation_inputs import users_of_training
@@ -284,13 +284,15 @@ def _print(table: UserTable) -> None:
 
 
 def _write_page(table: UserTable, results: Mapping[str, Sequence[MeasuredTask]], out: Path) -> None:
-    """Page with the table, and links to the pages of each user."""
+    """Page with the table, the curves, a dialog of each user, and links to their pages."""
+    of_users = []
+    for name, found in results.items():
+        for one in found:
+            user = f"{name}, {one.task.name}" if len(found) > 1 else name
+            page = folder_of(one, found, Path(table.folders[name])) / "report.html"
+            of_users.append(UserResults(user, page, one.metrics, one.done.dialogs, one.task.cards))
     header, rows = _cells(table)
-    pages = {
-        name: [str(folder_of(one, results[name], Path(folder)) / "report.html") for one in results[name]]
-        for name, folder in table.folders.items()
-    }
-    title = f"Users: {table.category}, {table.split} split"
     values = {"header": [name.replace("\n", " ") for name in header], "rows": rows, "legend": _legend(table)}
-    values |= {"warnings": _warnings(table), "headline": headline(table), "pages": pages}
-    write_page(out / "report.html", "users.html", title=title, **values)
+    values |= {"warnings": _warnings(table), "headline": headline(table)}
+    title = f"Users: {table.category}, {table.split} split"
+    write_users_page(out / "report.html", of_users, title=title, **values)

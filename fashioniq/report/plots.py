@@ -60,18 +60,18 @@ def versus_plot(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str
     return _line_plot(lines)
 
 
-def rounds_plot(rounds: Mapping[str, Sequence[float]]) -> Plot:
-    """Line plot of percent over the rounds, counted from 0, with one line per name."""
+def rounds_plot(rounds: Mapping[str, Sequence[float]], first: int = 0, unit: str = "round") -> Plot:
+    """Line plot of percent over the rounds, counted from `first`, with one line per name."""
     styles = [
         (colour, marker, dash)
         for dash in ("-", "--", ":")
         for colour, marker in ((_FIRST, "o"), (_SECOND, "^"), (_THIRD, "s"))
     ]
     lines = [
-        _Line(name, list(range(len(values))), [*values], *style)
+        _Line(name, list(range(first, first + len(values))), [*values], *style)
         for (name, values), style in zip(rounds.items(), cycle(styles), strict=False)
     ]
-    return _line_plot(lines, "round")
+    return _line_plot(lines, unit)
 
 
 def _line(

@@ -1,7 +1,9 @@
 """Users that the retriever was not trained with, and the baselines beside them, by the commands."""
 
 import json
+import re
 import shutil
+from html import escape
 
 import pytest
 
@@ -181,6 +183,11 @@ def test_all_users_for_which_there_is_data_share_one_table(
     assert not table.training_only and f"\n{headline(table)}\n" in f"\n{printed}"
     page = (out / "report.html").read_text()
     assert headline(table) in page and page.index("<table>") < page.index('href="captioner/report.html"')
+    drawn = re.search(r'aria-label="Line plot of percent after each turn. ([^"]+)"', page)[1]
+    for user, folder in table.folders.items():
+        turns = json.loads((out / folder / "metrics.json").read_text())["turns"]
+        assert f"{escape(user)}: " + ", ".join(f"{turn['R@10']:.2f}" for turn in turns) in drawn
+    assert page.count('<article class="dialog') == len(table.folders)  # one of each
     shares = {
         column: json.loads((out / of[0] / "metrics.json").read_text())["true_by_labels"]
         for column, of in {**table.users, "own": ["captioner"]}.items()
