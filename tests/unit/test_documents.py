@@ -46,6 +46,12 @@ def test_the_pages_have_commands(script_commands):
 SYSTEMS = ("fashion-iq", "chatir", "plugir-asks", "genir", "dar", "fashion-iq-dar")
 
 
+def anchors(page):
+    """Those that GitHub gives to the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def help_of(capsys, command, *arguments):
     with pytest.raises(SystemExit):
         parse(command, [*arguments, "--help"])
@@ -70,8 +76,10 @@ def test_a_page_about_a_paper_names_commands_options_and_files_that_exist(
             assert flag in known, flag
         for path in re.findall(r"configs/[\w/.]+\.yaml", code):
             assert (ROOT / path).is_file(), path
-    for link in re.findall(r"\]\(([^)#]+)", text):
-        assert (page.parent / link).exists(), link
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        file, _, anchor = link.partition("#")
+        assert (page.parent / file).exists(), link
+        assert not anchor or anchor in anchors(page.parent / file), link
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows[0] == "| the paper | command or configuration | run here | what differs, and why |"
     assert all(line.count("|") == rows[0].count("|") for line in rows) and len(rows) > 10
