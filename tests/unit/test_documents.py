@@ -11,7 +11,7 @@ from fashioniq import config
 from fashioniq.cli import COMMANDS, parse
 
 ROOT = Path(fashioniq.__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/reference").glob("*.md"))]
 PAPERS = sorted((ROOT / "docs" / "papers").glob("*.md"))
 CODE = re.compile(r"`([^`]+)`")
 FLAG = re.compile(r"--[\w.-]+[\w]")
@@ -87,3 +87,27 @@ def test_a_page_about_a_paper_names_commands_options_and_files_that_exist(
 
 def test_there_is_a_page_for_each_paper():
     assert {page.stem for page in PAPERS} == {"fashion_iq", "chatir", "dar", "genir", "chatsearch", "plugir"}
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")) + PAGES[:1], ids=str)
+def test_the_links_of_a_page_lead_somewhere(page):
+    text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if "://" not in link:
+            assert target.is_file(), link
+            assert not anchor or anchor in anchors(target), link
+
+
+def test_pages_are_short_but_for_the_reference():
+    others = [page for page in PAGES if page.parent.name != "reference" and page.name != "results.md"]
+    lines = {page.name: page.read_text(encoding="utf-8").count("\n") for page in others}
+    assert not {name for name, count in lines.items() if count > 300} - {"notebook.md"}
+    assert sum(lines.values()) - lines["README.md"] <= 2750

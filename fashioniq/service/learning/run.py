@@ -120,7 +120,7 @@ def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: 
     most = max(left_out, key=left_out.__getitem__)
     raise UserError(
         f"expected {NEEDED} conversations to train on in {settings.database}, found {found} of {logged}; most were "
-        f'left out as {most} ({left_out[most]:,}): see "What is learnt from" in docs/service.md'
+        f'left out as {most} ({left_out[most]:,}): see "What is learned from" in docs/learning.md'
     )
 
 
