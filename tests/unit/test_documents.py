@@ -93,12 +93,6 @@ def test_there_is_a_page_for_each_paper():
     assert {page.stem for page in PAPERS} == {"fashion_iq", "chatir", "dar", "genir", "chatsearch", "plugir"}
 
 
-def anchors(page):
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")) + PAGES[:1], ids=str)
 def test_the_links_of_a_page_lead_somewhere(page):
     text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
@@ -106,7 +100,7 @@ def test_the_links_of_a_page_lead_somewhere(page):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
         if "://" not in link:
-            assert target.is_file(), link
+            assert target.exists(), link
             assert not anchor or anchor in anchors(target), link
 
 
@@ -114,4 +108,4 @@ def test_pages_are_short_but_for_the_reference():
     others = [page for page in PAGES if page.parent.name != "reference" and page.name != "results.md"]
     lines = {page.name: page.read_text(encoding="utf-8").count("\n") for page in others}
     assert not {name for name, count in lines.items() if count > 250} - {"notebook.md"}
-    assert sum(lines.values()) - lines["README.md"] <= 2450
+    assert sum(lines.values()) - lines["README.md"] <= 2400

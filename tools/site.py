@@ -1,0 +1,29 @@
+"""Hooks of the documentation site (mkdocs.yml): pages made of the README and of the options, and links to files that
+are not on the site.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from fashioniq.cli import parser_of
+from fashioniq.config import JOBS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
+    """Text of a page for the site."""
+    name = page.file.src_uri
+    if name == "index.md":
+        markdown = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    if name == "reference/commands.md":
+        markdown += "".join(map(_job, JOBS))
+    up = "../" * name.count("/")
+    outside = rf"\[([^\]]+)\]\((?:{re.escape(up)}\.\./)?(?:README|CONTRIBUTING|CHANGELOG)\.md[^)]*\)"
+    return re.sub(outside, r"\1", markdown.replace("[citation](CITATION.cff)", "citation"))
+
+
+def _job(job: str) -> str:
+    commands = (f"\n### {name}\n\n```text\n{parser_of(name).format_help()}```\n" for name in JOBS[job])
+    return f"\n## {job}\n" + "".join(commands)
