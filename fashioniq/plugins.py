@@ -55,7 +55,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
         "grammar": BuiltIn("fashioniq.users.grammar:grammar"),
     },
     "askers": {
-        "recorded": BuiltIn("fashioniq.askers.by_name:recorded"),
+        "recorded": BuiltIn("fashioniq.askers.by_name:of_recorded"),
         "few-shot": BuiltIn("fashioniq.askers.by_name:by_language_model"),
         "unanswered": BuiltIn("fashioniq.askers.by_name:by_language_model"),
         "in-order": BuiltIn("fashioniq.askers.by_name:about_attributes"),
@@ -136,13 +136,18 @@ def find(kind: str, name: str) -> Any:
     return part
 
 
-def check_recorded(kind: str, name: str, run: object) -> None:
-    """Raise UserError if loading a run would import a module that nobody asked for: neither a package with an entry
-    point, nor a module that was imported before, nor one of the environment variable FASHIONIQ_PARTS.
+def recorded(kind: str, name: str, run: object) -> Any:
+    """The part of a kind that a run names. Raises UserError if there is none, or if loading it would import a module
+    that nobody asked for: neither a package with an entry point, nor a module that was imported before, nor one of the
+    environment variable FASHIONIQ_PARTS.
     """
     module = name.partition(":")[0]
+    if not is_part(kind, name):
+        raise UserError(
+            f"{run} holds an unknown kind of {kind[:-1]}: expected {', '.join(names(kind))}, found {name!r}"
+        )
     if name in names(kind) or module in sys.modules or module in os.environ.get(ASKED_FOR, "").split(","):
-        return
+        return find(kind, name)
     raise UserError(
         f"{run} needs the {kind[:-1]} {one_line(name)}, and loading it runs the code of {one_line(module)}; if you "
         f"trust it, import that module first, or set {ASKED_FOR}={one_line(module)}"

@@ -26,7 +26,9 @@ class CandidateAware:
             return Message()
         candidates = gallery.top(state.queries[-1], min(self.count, len(gallery)))[1].tolist()
         return Message(
-            texts=[self.best(asked, items) for asked, items in zip(state.questions, candidates, strict=True)]
+            questions=[
+                self.best(asked, items) for asked, items in zip(state.questions, candidates, strict=True)
+            ]
         )
 
     def best(self, asked: Sequence[str], items: Sequence[int]) -> str:

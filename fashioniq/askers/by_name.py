@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from fashioniq import plugins
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
@@ -16,7 +16,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
-from fashioniq.data.parts import named_part
+from fashioniq.data.parts import PartInputs, named_part
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
@@ -76,49 +76,58 @@ def nothing_searched() -> tuple[Retriever, Gallery]:
 AskerOf = Callable[[Sequence[int]], Asker]  # numbers of dialogs in the file → their asker
 
 
-@dataclass(frozen=True)
-class AskerInputs:
-    """What the askers of --questioner are made of; `answered` means that the answers are `recorded`, too."""
+@dataclass(frozen=True, kw_only=True)
+class AskerInputs(PartInputs):
+    """What an asker of --questioner is made of; `answered` means that the answers are `recorded`, too."""
 
     settings: Asking
-    catalog: Catalog | None
-    gallery: Gallery
     recorded: Sequence[Dialogue] = ()
     answered: bool = False
 
 
-def asker_of(made_of: AskerInputs) -> AskerOf:
+class ByDialog(NamedTuple):
+    """Askers of questions that were fixed before, which differ by dialog."""
+
+    of_dialogs: AskerOf
+
+
+def asker_of(
+    settings: Asking,
+    catalog: Catalog | None,
+    gallery: Gallery,
+    recorded: Sequence[Dialogue] = (),
+    answered: bool = False,
+) -> AskerOf:
     """Function that returns the asker of a batch of dialogs.
 
     Raises UserError if an option is missing or there are too few questions.
     """
-    settings, name = made_of.settings, made_of.settings.questioner
-    if name in plugins.BUILT_IN["askers"]:
-        found: AskerOf = plugins.find("askers", name)(made_of)
-        return found
     asker = named_part(
         "askers",
-        name,
+        settings.questioner,
+        AskerInputs,
         options=getattr(settings, "questioner_options", None),
-        catalog=made_of.catalog,
-        ids=made_of.gallery.items.ids,
+        catalog=catalog,
+        ids=gallery.items.ids,
         seed=settings.seed,
         device=settings.device,
+        settings=settings,
+        recorded=recorded,
+        answered=answered,
     )
-    return lambda numbers: asker
+    return asker.of_dialogs if isinstance(asker, ByDialog) else lambda numbers: asker
 
 
-def recorded(made_of: AskerInputs) -> AskerOf:
+def of_recorded(made_of: AskerInputs) -> ByDialog:
     """The questions of recorded dialogs."""
     dialogues, wanted = made_of.recorded, made_of.settings.rounds
     if (count := min((len(dialogue.rounds) - 1 for dialogue in dialogues), default=0)) < wanted:
         raise UserError(f"expected {wanted} recorded rounds per dialog, found {count}; give fewer --rounds")
-    return lambda numbers: recorded_questions(
-        [dialogues[number] for number in numbers], "" if made_of.answered else FALLBACK
-    )
+    unmarked = "" if made_of.answered else FALLBACK
+    return ByDialog(lambda numbers: recorded_questions([dialogues[number] for number in numbers], unmarked))
 
 
-def by_language_model(made_of: AskerInputs) -> AskerOf:
+def by_language_model(made_of: AskerInputs) -> Asker:
     """Questions of a language model: one after each answer, or all at once."""
     settings = made_of.settings
     if (name := settings.language_model) is None:
@@ -130,11 +139,10 @@ def by_language_model(made_of: AskerInputs) -> AskerOf:
     )
     own = read_prompts(settings.prompt)
     few_shot = settings.questioner == "few-shot"
-    asker: Asker = FewShot(model, own) if few_shot else AllAtOnce(model, settings.rounds, own)
-    return lambda numbers: asker
+    return FewShot(model, own) if few_shot else AllAtOnce(model, settings.rounds, own)
 
 
-def about_attributes(made_of: AskerInputs) -> AskerOf:
+def about_attributes(made_of: AskerInputs) -> Asker | ByDialog:
     """Questions about attributes: in a fixed order, shuffled, or those that split the candidates best."""
     settings, catalog = made_of.settings, made_of.catalog
     found = topics(catalog)
@@ -146,10 +154,8 @@ def about_attributes(made_of: AskerInputs) -> AskerOf:
         )
     if settings.questioner != "candidate-aware":
         seed = settings.seed if settings.questioner == "shuffled" else None
-        return lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed)
-    ids = made_of.gallery.items.ids
-    aware = CandidateAware(answers_of(settings, catalog, found, ids), settings.candidates)
-    return lambda numbers: aware
+        return ByDialog(lambda numbers: fixed_questions([topic.question for topic in found], numbers, seed))
+    return CandidateAware(answers_of(settings, catalog, found, made_of.ids), settings.candidates)
 
 
 def answers_of(

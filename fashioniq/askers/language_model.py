@@ -1,8 +1,9 @@
 """Askers that generate questions with a language model."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from fashioniq.data.dialogues import Round
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.llm.completer import Completer
 from fashioniq.llm.prompts import PROMPTS, fill
@@ -24,8 +25,8 @@ class FewShot:
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
         if not state.turns:
             return Message()
-        prompts = [fill(self.prompt, dialog=_dialog(turns)) for turns in state.exchanges]
-        return Message(texts=[clean_question(text) for text in self.model.complete(prompts, 40)])
+        prompts = [fill(self.prompt, dialog=_dialog(rounds)) for rounds in state.rounds]
+        return Message(questions=[clean_question(text) for text in self.model.complete(prompts, 40)])
 
 
 class AllAtOnce:
@@ -46,7 +47,9 @@ class AllAtOnce:
             for caption, text in zip(new, self.model.complete(prompts, 25 * self.count), strict=True):
                 self._questions[caption] = questions_in(text)
         return Message(
-            texts=[(self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions]
+            questions=[
+                (self._questions[caption][number : number + 1] or [FALLBACK])[0] for caption in captions
+            ]
         )
 
 
@@ -63,8 +66,8 @@ def questions_in(text: str) -> list[str]:
     return [clean(question, LONGEST - 1) + "?" for question in asked if question]
 
 
-def _dialog(turns: list[tuple[str, str]]) -> str:
-    lines = [clean(turns[0][1], LONGEST)]
-    for question, answer in turns[1:]:
-        lines += [f"Question: {question}", f"Answer: {answer}"]
+def _dialog(rounds: Sequence[Round]) -> str:
+    lines = [clean(rounds[0].answer, LONGEST)]
+    for said in rounds[1:]:
+        lines += [f"Question: {said.question}", f"Answer: {said.answer}"]
     return "\n".join(lines)

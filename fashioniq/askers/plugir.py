@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fashioniq.askers.attribute_questions import Known
 from fashioniq.askers.language_model import FALLBACK, questions_in
+from fashioniq.data.dialogues import Round
 from fashioniq.files import UserError
 from fashioniq.llm.completer import Completer
 from fashioniq.llm.prompts import PROMPTS, fill
@@ -19,7 +20,7 @@ PROPOSED, CLUSTERS = 5, 10  # questions per round, and clusters of the candidate
 TOKENS = 32  # of a question, as in the paper
 
 Encode = Callable[[list[str]], Tensor]  # texts → vectors of unit length, N×D
-Write = Callable[[Sequence[Sequence[str]]], list[str]]  # rounds of the dialogs of a batch → their texts
+Write = Callable[[Sequence[Sequence[Round]]], list[str]]  # rounds of the dialogs of a batch → their texts
 
 
 # rounds, queries and nearest items of the dialogs of a batch → proposed questions of each
@@ -51,7 +52,7 @@ class AboutCandidates:
             change = divergence(state.queries[-1].vector_BD[row].float(), vector_D.float(), vectors_KD)
             if row not in best or change < best[row][0]:
                 best[row] = change, question
-        return Message(texts=[best[row][1] for row in range(state.batch)])
+        return Message(questions=[best[row][1] for row in range(state.batch)])
 
 
 class FromLabels:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from fashioniq.data.dialogues import Dialogue, split_round
+from fashioniq.data.dialogues import Dialogue
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message
@@ -27,9 +27,7 @@ class RecordedOffers:
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> RecordedOffers:
     """Create an asker from dialogs of equal length; rounds without a question mark get the question
     `unmarked`."""
-    return _questions(
-        [[split_round(text)[0] or unmarked for text in dialogue.rounds[1:]] for dialogue in dialogues]
-    )
+    return _questions([[said.question or unmarked for said in dialogue.rounds[1:]] for dialogue in dialogues])
 
 
 def fixed_questions(
@@ -49,4 +47,4 @@ def fixed_questions(
 
 def _questions(by_dialog: Sequence[Sequence[str]]) -> RecordedOffers:
     """Create an asker with an empty first offer, whose reply is the caption, and then the questions."""
-    return RecordedOffers([Message(), *(Message(texts=texts) for texts in zip(*by_dialog, strict=True))])
+    return RecordedOffers([Message(), *(Message(questions=texts) for texts in zip(*by_dialog, strict=True))])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fashioniq.data.attributes import GARMENT, PART, add_word, find_attributes, vocabulary_of
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
-from fashioniq.data.dialogues import split_round
+from fashioniq.data.dialogues import Round
 from fashioniq.data.languages import language
 from fashioniq.data.statements import Labels
 from fashioniq.data.topics import Topic
@@ -50,17 +50,16 @@ class Describer:
         after = f" with {' and '.join(found[PART])}" if found[PART] else ""
         return " ".join(["a", *before, *(found[GARMENT] or [self.noun])]) + after
 
-    def rewrite(self, rounds: Sequence[str]) -> str:
+    def rewrite(self, rounds: Sequence[Round]) -> str:
         """Describe what a dialog has said so far: captions, and questions with answers.
 
         A question answered with yes names the attribute in the question; an answer with no names none.
         """
         words: list[str] = []
-        for text in rounds:
-            question, answer = split_round(text)
-            first = answer.lower().partition(" ")[0].strip(",.")
+        for said in rounds:
+            first = said.answer.lower().partition(" ")[0].strip(",.")
             if first not in ("no", "not", "none", "neither"):
-                words += self.read(answer) or (self.read(question) if first == "yes" else ())
+                words += self.read(said.answer) or (self.read(said.question) if first == "yes" else ())
         return self.write(tuple(words))
 
 

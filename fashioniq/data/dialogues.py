@@ -21,6 +21,36 @@ from fashioniq.files import UserError, read_json, why, write_text
 JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
 
 
+class Round(str):
+    """Text of a round, of which queries are made, with the question and the answer in it.
+
+    A caption or a complete query is an answer without a question. Only a file has nothing but the text: there, the
+    last question mark ends the question.
+    """
+
+    question: str
+    answer: str
+
+    def __new__(cls, text: str, question: str = "", answer: str | None = None) -> "Round":
+        made = super().__new__(cls, text)
+        made.question, made.answer = question, text if answer is None else answer
+        return made
+
+    @classmethod
+    def of(cls, question: str, answer: str) -> "Round":
+        """Join a question, if there is one, and its answer; a missing question mark is added."""
+        if not question:
+            return cls(answer)
+        question = question.strip()
+        return cls(f"{question}{'' if question.endswith('?') else '?'} {answer.strip()}", question, answer)
+
+    @classmethod
+    def read(cls, text: str) -> "Round":
+        """Find the question and the answer in a text of a file."""
+        question, mark, answer = text.rpartition("?")
+        return cls(text, question.strip() + mark, answer.strip())
+
+
 @dataclass(frozen=True)
 class Dialogue:
     """A target image and its dialog: rounds[0] is the caption, rounds[r] the r-th question with its answer.
@@ -29,7 +59,7 @@ class Dialogue:
     """
 
     image: str
-    rounds: tuple[str, ...]
+    rounds: tuple[Round, ...]
     alone: bool = False
 
 
@@ -44,43 +74,15 @@ def last_round(rounds: Sequence[str]) -> str:
     return rounds[-1]
 
 
-def each(write: Callable[[Sequence[str]], str]) -> Callable[[Sequence[Sequence[str]]], list[str]]:
+def each(write: Callable[[Sequence[Round]], str]) -> Callable[[Sequence[Sequence[Round]]], list[str]]:
     """Function from the dialogs of a batch to their texts, from one for the rounds of a single dialog."""
     return lambda dialogs: [write(rounds) for rounds in dialogs]
 
 
-def join_round(question: str, answer: str) -> str:
-    """Join a question and its answer into one round; a missing question mark is added."""
-    question = question.strip()
-    return f"{question}{'' if question.endswith('?') else '?'} {answer.strip()}"
-
-
-def written_round(question: str, answer: str) -> str:
+def written_round(said: Round) -> Round:
     """Round of a file: without the answer's question marks, because the last one in a round ends the question."""
-    answer = " ".join(answer.replace("?", " ").split())
-    return join_round(question, answer or UNKNOWN) if question else answer
-
-
-def split_round(text: str) -> tuple[str, str]:
-    """Split a round into the question, up to the last question mark, and the answer.
-
-    Without a question mark, the question is empty.
-    """
-    question, mark, answer = text.rpartition("?")
-    return question.strip() + mark, answer.strip()
-
-
-def recorded_rounds(dialogue: Dialogue) -> list[tuple[str, str]]:
-    """Question and answer of every round, the caption first.
-
-    A round that `join_round` would not restore verbatim is returned as an answer with an empty question.
-    """
-    rounds = []
-    for number, text in enumerate(dialogue.rounds):
-        question, answer = split_round(text)
-        whole = number and not dialogue.alone and question and join_round(question, answer) == text
-        rounds.append((question, answer) if whole else ("", text))
-    return rounds
+    answer = " ".join(said.answer.replace("?", " ").split())
+    return Round.of(said.question, answer or UNKNOWN if said.question else answer)
 
 
 def read_dialogues(path: Path, alone: bool | None = None, *, repeated: bool = False) -> list[Dialogue]:
@@ -99,10 +101,15 @@ def read_dialogues(path: Path, alone: bool | None = None, *, repeated: bool = Fa
     _check(dialogues, path)
     if not repeated:
         _refuse_duplicates([dialogue.image for dialogue in dialogues], f"{path} has dialogs for")
+    read = [[Round.read(text) for text in dialogue.rounds[1:]] for dialogue in dialogues]
     if alone is None:
-        rounds = [text for dialogue in dialogues for text in dialogue.rounds[1:]]
-        alone = 2 * sum("?" in text for text in rounds) < len(rounds)
-    return [replace(dialogue, alone=alone) for dialogue in dialogues]
+        alone = 2 * sum(bool(one.question) for rounds in read for one in rounds) < sum(map(len, read))
+    if alone:
+        return [replace(dialogue, alone=True) for dialogue in dialogues]
+    return [
+        replace(dialogue, rounds=(dialogue.rounds[0], *rounds))
+        for dialogue, rounds in zip(dialogues, read, strict=True)
+    ]
 
 
 def write_dialogues(path: Path, dialogues: Sequence[Dialogue]) -> None:
@@ -187,7 +194,7 @@ def _of_chatir(content: Any, path: Path) -> list[Dialogue]:
             or not all(isinstance(text, str) for text in rounds)
         ):
             raise UserError(f"{path}, entry {number}: {wanted}, found {json.dumps(entry)[:80]}")
-        dialogues.append(Dialogue(image, tuple(rounds)))
+        dialogues.append(Dialogue(image, tuple(map(Round, rounds))))
     return dialogues
 
 
@@ -209,8 +216,8 @@ def _of_visdial(content: dict[str, Any], path: Path) -> list[Dialogue]:
             turns = [(turn["question"], turn["answer"]) for turn in entry["dialog"]]
             if not isinstance(entry["caption"], str) or any(number < 0 for turn in turns for number in turn):
                 raise ValueError("expected a caption as text and question and answer numbers from 0")
-            rounds = [join_round(questions[question], answers[answer]) for question, answer in turns]
-            dialogues.append(Dialogue(f"{entry['image_id']:012d}.jpg", (entry["caption"], *rounds)))
+            rounds = [Round.of(questions[question], answers[answer]) for question, answer in turns]
+            dialogues.append(Dialogue(f"{entry['image_id']:012d}.jpg", (Round(entry["caption"]), *rounds)))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             hint = "; dialogs of the test split lack their last answer" if error.args == ("answer",) else ""
             raise UserError(

@@ -37,7 +37,7 @@ class PartInputs:
     device: str = "cpu"
 
 
-def named_part(kind: str, name: str, **inputs: Any) -> Any:
+def named_part(kind: str, name: str, made_of: type[PartInputs] = PartInputs, **inputs: Any) -> Any:
     """The user, asker, encoder or generator with a name. Raises UserError if it cannot be found or made."""
     part, argument = plugins.split(kind, name)
-    return plugins.find(kind, part)(PartInputs(argument=argument, **inputs))
+    return plugins.find(kind, part)(made_of(argument=argument, **inputs))

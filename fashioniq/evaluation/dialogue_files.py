@@ -14,7 +14,6 @@ from rich.progress import track
 from fashioniq import plugins
 from fashioniq.askers.by_name import (
     ENDPOINT,
-    AskerInputs,
     asker_of,
     endpoint,
     nothing_searched,
@@ -26,7 +25,7 @@ from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import picture_paths
-from fashioniq.data.dialogues import Dialogue, read_dialogues, split_round, write_dialogues, written_round
+from fashioniq.data.dialogues import Dialogue, Round, read_dialogues, write_dialogues, written_round
 from fashioniq.data.parts import named_part
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, read_json, remove_leftovers, write_json
@@ -92,7 +91,9 @@ def _describe(settings: MakeDialogues) -> None:
     user, every = Correcting(describer, labels, None, settings.details, settings.seed), torch.arange(len(ids))
     texts = [user.reply(every, Message(), number).texts or () for number in range(1 + settings.rounds)]
     said = zip(*texts, strict=True)
-    write_dialogues(settings.out, [Dialogue(*one) for one in zip(ids, said, strict=True)])
+    write_dialogues(
+        settings.out, [Dialogue(name, tuple(map(Round, one))) for name, one in zip(ids, said, strict=True)]
+    )
     count = 1 + settings.rounds
     print(f"{len(ids):,} products of {settings.split}, {count} descriptions each, in {settings.out}")
 
@@ -111,7 +112,7 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
             "with titles"
         )
     begun = [
-        Dialogue(name, (catalog.titles[name],))
+        Dialogue(name, (Round(catalog.titles[name]),))
         for name in catalog.ids(settings.split)
         if name in catalog.titles
     ]
@@ -146,9 +147,7 @@ def _system_of(
     """
     searches = settings.questioner == "candidate-aware" and catalog is not None
     retriever, gallery = searched_by_text(settings, catalog) if searches and catalog else nothing_searched()
-    asker = asker_of(
-        AskerInputs(settings, catalog, gallery, recorded, answered=settings.answerer == "recorded")
-    )
+    asker = asker_of(settings, catalog, gallery, recorded, settings.answerer == "recorded")
     return lambda numbers: System(retriever, asker(numbers), gallery)
 
 
@@ -158,8 +157,13 @@ def _user(
     """User that --answerer selects. Raises UserError if an option or data are missing."""
     names = [dialogue.image for dialogue in begun]
     if plugins.is_from_outside("users", settings.answerer):
-        given = {"options": getattr(settings, "answerer_options", None), "catalog": catalog, "ids": names}
-        return cast(User, named_part("users", settings.answerer, **given, seed=settings.seed))
+        options = getattr(settings, "answerer_options", None)
+        return cast(
+            User,
+            named_part(
+                "users", settings.answerer, options=options, catalog=catalog, ids=names, seed=settings.seed
+            ),
+        )
     if settings.answerer == "recorded":
         return RecordedAnswers(recorded)
     if settings.answerer == "labels":
@@ -256,8 +260,8 @@ def _make(
                 write_dialogues(
                     path,
                     [
-                        Dialogue(image, (turns[0][1], *(written_round(*turn) for turn in turns[1:])))
-                        for image, turns in zip(images, dialogs.state.exchanges, strict=True)
+                        Dialogue(image, (rounds[0], *map(written_round, rounds[1:])))
+                        for image, rounds in zip(images, dialogs.state.rounds, strict=True)
                     ],
                 )
             except EOFError as error:  # the person ended the input
@@ -271,12 +275,12 @@ def _make(
 
 
 def _print_summary(settings: MakeDialogues, made: Sequence[Dialogue]) -> None:
-    rounds = [split_round(text) for dialogue in made for text in dialogue.rounds[1:]]
+    rounds = [said for dialogue in made for said in dialogue.rounds[1:]]
     print(
         f"{len(made)} dialogs of {settings.rounds} rounds in {settings.out}: questions "
         f"{settings.questioner}, answers {settings.answerer}"
     )
-    if unknown := sum(answer == UNKNOWN for _, answer in rounds):
+    if unknown := sum(said.answer == UNKNOWN for said in rounds):
         print(f"{unknown} of {len(rounds)} questions have no answer; it is recorded as {UNKNOWN!r}")
-    if unasked := sum(question == FALLBACK for question, _ in rounds):
+    if unasked := sum(said.question == FALLBACK for said in rounds):
         print(f"{unasked} rounds have no question of their own; it is recorded as {FALLBACK!r}")

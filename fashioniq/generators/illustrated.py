@@ -10,6 +10,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from fashioniq.data.dialogues import Round
 from fashioniq.generators.pictures import Generated, Generator, PictureRequest, generate_usable
 from fashioniq.llm.rewriting import Prompts, Write
 from fashioniq.loop.messages import Retriever, Turn
@@ -24,7 +25,7 @@ class IllustratedState(NamedTuple):
     """
 
     text: Any
-    rounds: list[tuple[str, ...]]
+    rounds: list[tuple[Round, ...]]
     prompts: Sequence[Prompts | None]
     pictures: tuple[Image | None, ...]
     vectors_BKD: Tensor | None = None
@@ -98,7 +99,7 @@ class Illustrated:
         seed: int = 0,
         seed_of: Callable[[int, int, int], int] | None = None,
         costs: Costs | None = None,
-        said: Callable[[Turn], Sequence[str]] = lambda turn: turn.rounds,
+        said: Callable[[Turn], Sequence[Round]] = lambda turn: turn.rounds,
     ) -> None:
         self.said, self.seed_of = said, seed_of
         self.text, self.write, self.generator, self.encode = text, write, generator, encode

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fashioniq.data.descriptions import Describer
-from fashioniq.data.dialogues import each, last_round
+from fashioniq.data.dialogues import Round, each, last_round
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.llm.completer import Completer
@@ -16,8 +16,8 @@ from fashioniq.models.device import pick_device
 
 Prompts = tuple[str, ...]
 # the dialogs of a batch → their prompts; the k-th picture is made from the k-th one, and again from the first
-Write = Callable[[Sequence[Sequence[str]]], Sequence[Prompts]]
-WriteText = Callable[[Sequence[Sequence[str]]], list[str]]  # the dialogs of a batch → a text of each
+Write = Callable[[Sequence[Sequence[Round]]], Sequence[Prompts]]
+WriteText = Callable[[Sequence[Sequence[Round]]], list[str]]  # the dialogs of a batch → a text of each
 TOKENS = 80  # per description
 LONGEST = 600  # maximum characters of a description
 ENDPOINT, LOCAL = "endpoint:", "local:"
@@ -43,7 +43,7 @@ class ByModel:
             tuple[str, ...], str
         ] = {}  # so that a dialog is rewritten once for text and prompts
 
-    def text(self, dialogs: Sequence[Sequence[str]]) -> list[str]:
+    def text(self, dialogs: Sequence[Sequence[Round]]) -> list[str]:
         """One text of each dialog (R1)."""
         keys = [tuple(rounds) for rounds in dialogs]
         if new := list(dict.fromkeys(key for key in keys if key not in self._texts)):
@@ -52,7 +52,7 @@ class ByModel:
                 self._texts[rounds] = (_lines(answer) or [", ".join(rounds)])[0]
         return [self._texts[key] for key in keys]
 
-    def prompts(self, dialogs: Sequence[Sequence[str]]) -> list[Prompts]:
+    def prompts(self, dialogs: Sequence[Sequence[Round]]) -> list[Prompts]:
         """The prompts of the pictures of each dialog (R2)."""
         texts = self.text(dialogs)
         wanted = "a prompt" if self.count == 1 else f"{self.count} different prompts"
@@ -110,6 +110,6 @@ def by_model(name: str) -> bool:
     return name.startswith((ENDPOINT, LOCAL))
 
 
-def prompts(write: Callable[[Sequence[str]], str]) -> Write:
+def prompts(write: Callable[[Sequence[Round]], str]) -> Write:
     """Function from the dialogs of a batch to their prompts, from one for a single dialog."""
     return lambda dialogs: [(write(rounds),) for rounds in dialogs]

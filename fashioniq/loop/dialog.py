@@ -106,7 +106,7 @@ class Dialog(Generic[S]):
     @property
     def question(self) -> str:
         """Current question of the system, or an empty string."""
-        return self.offer.texts[0] if self.offer.texts else ""
+        return self.offer.questions[0] if self.offer.questions else ""
 
     @property
     def offered(self) -> str | None:
@@ -184,11 +184,11 @@ class Dialog(Generic[S]):
 
         Raises UserError for an id that is not in the gallery.
         """
-        texts = [question] if question else None
+        questions = [question] if question else None
         if isinstance(item, ItemInputs):
-            return replace(self, named=Message(texts=texts, inputs=item))
+            return replace(self, named=Message(questions=questions, inputs=item))
         item_1 = None if item is None else self._position(item)
-        return replace(self, named=Message(texts=texts, item_B=item_1))
+        return replace(self, named=Message(questions=questions, item_B=item_1))
 
     def after(self, step: DialogStep) -> "Dialog[S]":
         """Return the dialog after a recorded step. Raises UserError for a product that is not in the gallery."""

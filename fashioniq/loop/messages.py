@@ -11,7 +11,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.data.conversation_records import Content
-from fashioniq.data.dialogues import join_round
+from fashioniq.data.dialogues import Round
 from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
@@ -24,11 +24,12 @@ class Message(NamedTuple):
     """Message of one side in B dialogs; unused parts are None."""
 
     words_BL: Tensor | None = None  # word ids of the retriever's vocabulary, right-padded; used in training
-    texts: Sequence[str] | None = None  # questions, answers or requests
+    texts: Sequence[str] | None = None  # answers or requests of the user
     item_B: Tensor | None = None  # products, as positions in the gallery
     inputs: ItemInputs | None = None  # a picture of a person in place of a product of the gallery
     # pictures outside the gallery: generated, or uploaded by a person; None where there is none
     pictures: Sequence[Image | None] | None = None
+    questions: Sequence[str] | None = None  # of the system; of ChatSearch, whatever it says
     # words and pictures of items, by their ids, in the order of a recorded conversation
     content: Sequence[Content] | None = None
 
@@ -36,7 +37,7 @@ class Message(NamedTuple):
         """Return the logged parts for each of the `batch` dialogs: the item's id, the text if not empty, and the
         file of the picture if it has one."""
         items = [None] * batch if self.item_B is None else [ids[item] for item in self.item_B.tolist()]
-        texts = [None] * batch if self.texts is None else self.texts
+        texts = self.questions or self.texts or [""] * batch
         pictures = [None] * batch if self.pictures is None else self.pictures
         files = [None if picture is None else picture.info.get("file") for picture in pictures]
         return [
@@ -79,15 +80,10 @@ class Turn(NamedTuple):
         return self.reply.words_BL
 
     @property
-    def exchanges(self) -> list[tuple[str, str]]:
+    def rounds(self) -> list[Round]:
         """Question and answer of each dialog; the question is empty if there was none."""
         answers = self.reply.texts or ()
-        return list(zip(self.offer.texts or [""] * len(answers), answers, strict=True))
-
-    @property
-    def rounds(self) -> list[str]:
-        """Question and answer of each dialog as one text; the reply alone if there was no question."""
-        return [join_round(question, answer) if question else answer for question, answer in self.exchanges]
+        return list(map(Round.of, self.offer.questions or [""] * len(answers), answers))
 
 
 class DialogState(NamedTuple, Generic[S]):
@@ -104,21 +100,16 @@ class DialogState(NamedTuple, Generic[S]):
         return tuple(turn.offer.item_B for turn in self.turns if turn.offer.item_B is not None)
 
     @property
-    def rounds(self) -> list[list[str]]:
-        """Texts of the turns of each dialog; questions are joined with their answers."""
+    def rounds(self) -> list[list[Round]]:
+        """Questions and answers of each dialog, in the order of the turns."""
         return [list(texts) for texts in zip(*(turn.rounds for turn in self.turns), strict=True)] or [
             [] for _ in range(self.batch)
         ]
 
     @property
-    def exchanges(self) -> list[list[tuple[str, str]]]:
-        """Questions and answers of each dialog, in the order of the turns."""
-        return [list(turns) for turns in zip(*(turn.exchanges for turn in self.turns), strict=True)]
-
-    @property
     def questions(self) -> list[list[str]]:
         """Questions asked in each dialog."""
-        asked = [turn.offer.texts for turn in self.turns if turn.offer.texts]
+        asked = [turn.offer.questions for turn in self.turns if turn.offer.questions]
         return [list(texts) for texts in zip(*asked, strict=True)] or [[] for _ in range(self.batch)]
 
 

@@ -199,7 +199,8 @@ class Dialogs:
         """Return the turns of each dialog for the log, without the products shown."""
         columns = []
         for turn, rank_B in zip(self.state.turns, self.ranks.T.tolist(), strict=True):
-            replies, words = turn.reply.texts, turn.rounds
+            replies = turn.reply.texts
+            words = list(map(str, turn.rounds))
             if replies is None and turn.reply.words_BL is not None and vocabulary:
                 replies = words = vocabulary.decode(turn.reply.words_BL)
             offers = turn.offer.logged(ids, len(self.target_B))

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fashioniq.data.dialogues import JOINED, each
+from fashioniq.data.dialogues import JOINED, Round, each
 from fashioniq.loop.messages import Turn
 
 _JOIN = each(JOINED.join)
@@ -31,15 +31,15 @@ class TextRetriever:
     def __init__(
         self,
         encoder: TextEncoder,
-        write: Callable[[Sequence[Sequence[str]]], list[str]] = _JOIN,
+        write: Callable[[Sequence[Sequence[Round]]], list[str]] = _JOIN,
     ) -> None:
         self.encoder, self.write = encoder, write
 
-    def start(self, batch: int) -> list[tuple[str, ...]]:
+    def start(self, batch: int) -> list[tuple[Round, ...]]:
         """Return `batch` dialogs without rounds."""
         return [()] * batch
 
-    def step(self, state: list[tuple[str, ...]], turn: Turn) -> tuple[Tensor, list[tuple[str, ...]]]:
+    def step(self, state: list[tuple[Round, ...]], turn: Turn) -> tuple[Tensor, list[tuple[Round, ...]]]:
         """Return the query after one more round, B×D, and the rounds so far."""
         state = [(*rounds, text) for rounds, text in zip(state, turn.rounds, strict=True)]
         return self.encoder.texts(self.write(state)), state

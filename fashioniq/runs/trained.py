@@ -145,12 +145,7 @@ def _load(
     about = read_run(run, kind)
     if store is not None:
         check_fits(run, about, category, store)
-    if about.model not in plugins.BUILT_IN[parts] and not plugins.is_from_outside(parts, about.model):
-        expected = ", ".join(plugins.names(parts))
-        raise UserError(
-            f"{run} holds an unknown kind of {kind.KIND}: expected {expected}, found {about.model!r}"
-        )
-    plugins.check_recorded(parts, about.model, run)
+    plugins.recorded(parts, about.model, run)
     with _sizes_of(run, kind.KIND):
         model = create(parts, about.model, about.sizes)
     load_weights(run, model)

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from fashioniq.categories import singular
-from fashioniq.data.dialogues import join_round
+from fashioniq.data.dialogues import Round
 from fashioniq.sample.clauses import (
     CLOSURE_CLAUSES,
     COLOUR_WORDS,
@@ -34,7 +34,7 @@ class QuestionVariants:
     answers: tuple[str, ...]
 
 
-def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
+def question_dialog(garment: Garment, rng: random.Random) -> tuple[Round, ...]:
     """A caption of one or two salient attributes, then ten rounds on other topics in random order."""
     clauses = _striking(garment)
     in_caption = rng.sample(list(clauses), min(len(clauses), 1 + (rng.random() < _TWO_ATTRIBUTES)))
@@ -43,10 +43,10 @@ def question_dialog(garment: Garment, rng: random.Random) -> tuple[str, ...]:
     )
     asked = [topic for name, topic in topics_of(garment).items() if name not in in_caption]
     rounds = (
-        join_round(rng.choice(topic.questions), rng.choice(topic.answers))
+        Round.of(rng.choice(topic.questions), rng.choice(topic.answers))
         for topic in rng.sample(asked, ROUNDS)
     )
-    return (f"a {singular(garment.category)} that {caption}", *rounds)
+    return (Round(f"a {singular(garment.category)} that {caption}"), *rounds)
 
 
 def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:

@@ -95,14 +95,13 @@ def load(
 
 def _factory(run: Path, kind: str) -> Factory:
     """Function that loads the runs of a kind. Raises UserError if there is none."""
-    if kind in plugins.BUILT_IN["runs"]:
-        return cast(Factory, plugins.find("runs", kind).load)
-    if plugins.is_from_outside("systems", kind):
-        plugins.check_recorded("systems", kind, run)
-        if found := getattr(plugins.find("systems", kind), "load", None):
-            return cast(Factory, found)
+    own = kind in plugins.BUILT_IN["runs"]
+    if not own and not plugins.is_from_outside("systems", kind):
+        raise UserError(
+            f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found a {kind} in {run}; give a run of "
+            "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
+        )
+    found = getattr(plugins.recorded("runs" if own else "systems", kind, run), "load", None)
+    if found is None:
         raise UserError(f"the system {kind} of {run} cannot be loaded; give it a function load(run, chosen)")
-    raise UserError(
-        f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found a {kind} in {run}; give a run of "
-        "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
-    )
+    return cast(Factory, found)

@@ -17,14 +17,13 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS, picture_paths
 from fashioniq.data.dialogues import (
     Dialogue,
+    Round,
     dialog_text,
     each,
     in_search_space,
     last_round,
     read_dialogues,
     read_search_space,
-    recorded_rounds,
-    split_round,
 )
 from fashioniq.data.evaluations import Questions, RoundFacts
 from fashioniq.data.topics import topics_of
@@ -232,11 +231,12 @@ def _batches(
 
     def batch(rows: Sequence[int]) -> Batch:
         selected = [dialogues[row] for row in rows]
-        questions, answers = zip(
-            *(zip(*recorded_rounds(dialogue), strict=True) for dialogue in selected), strict=True
-        )
-        offers = [Message(texts=texts) if any(texts) else Message() for texts in zip(*questions, strict=True)]
-        user = RecordedReplies([Message(texts=texts) for texts in zip(*answers, strict=True)])
+        rounds = [
+            [_verbatim(said) for said in one] for one in zip(*(d.rounds for d in selected), strict=True)
+        ]
+        asked = [[said.question for said in one] for one in rounds]
+        offers = [Message(questions=questions if any(questions) else None) for questions in asked]
+        user = RecordedReplies([Message(texts=[said.answer for said in one]) for one in rounds])
         system = System(retriever_of(rows), RecordedOffers(offers), gallery, cards=cards)
         target_B = torch.tensor(
             [position_of[dialogue.image] for dialogue in selected], device=gallery.vectors_ND.device
@@ -246,12 +246,17 @@ def _batches(
     return batch
 
 
+def _verbatim(said: Round) -> Round:
+    """A round whose question and answer make its text again; else the whole text is the answer."""
+    return said if said == Round.of(said.question, said.answer) else Round(said)
+
+
 def _questions(dialogues: Sequence[Dialogue]) -> Questions | None:
     """Repetition of questions and number of rounds without a question mark; None if each round is a complete
     query.
     """
     if dialogues[0].alone:
         return None
-    asked = [[question for question, _ in map(split_round, one.rounds[1:]) if question] for one in dialogues]
+    asked = [[said.question for said in one.rounds[1:] if said.question] for one in dialogues]
     count = sum(len(dialogue.rounds) - 1 for dialogue in dialogues)
     return Questions(**repetition(asked), without_mark=count - sum(map(len, asked)))

@@ -66,7 +66,7 @@ class ChatSearcherRetriever:
         return torch.cat(queries), ChatState(said, answers, shows)
 
     def _offered(self, offer: Message, row: int) -> tuple[ConversationTurn, ...]:
-        words = (Text(offer.texts[row]),) if offer.texts and offer.texts[row] else ()
+        words = (Text(offer.questions[row]),) if offer.questions and offer.questions[row] else ()
         shown = () if offer.item_B is None else (TurnPicture(self.ids[int(offer.item_B[row])]),)
         return (ConversationTurn("assistant", (*words, *shown)),) if words or shown else ()
 
@@ -93,7 +93,7 @@ class ModelAnswers:
         if any(state.state.shows):
             before = torch.stack(state.shown, 1) if state.shown else None
             best = gallery.top(state.queries[-1], 1, before)[1][:, 0]
-        return Message(texts=list(state.state.answers), item_B=best)
+        return Message(questions=list(state.state.answers), item_B=best)
 
 
 def load(run: Path, chosen: Selection) -> System:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fashioniq.config import EvalFashionIQDAR
 from fashioniq.data.descriptions import Describer, Words
+from fashioniq.data.dialogues import Round
 from fashioniq.data.languages import language
 from fashioniq.data.statements import stated_attributes
 from fashioniq.generators.described_products import (
@@ -40,12 +41,12 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
         features = features_of_pictures(options.predictor, parts.store, options.device)
         shown = [describer.write(_attributes(labels.get(name, ()))) for name in gallery.items.ids]
 
-        def said(turn: Turn) -> list[str]:
+        def said(turn: Turn) -> list[Round]:
             """Description of each product shown, and what the user said about it."""
             assert turn.offer.item_B is not None, "Fashion IQ's system offers products"
             feedback = parts.vocabulary.decode(turn.words_BL)
             items = turn.offer.item_B.tolist()
-            return [f"{shown[item]}{BUT}{text}" for item, text in zip(items, feedback, strict=True)]
+            return [Round(f"{shown[item]}{BUT}{text}") for item, text in zip(items, feedback, strict=True)]
 
         retriever = Illustrated(
             parts.retriever,

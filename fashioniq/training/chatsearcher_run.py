@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 from fashioniq.config import TrainChatsearcher
 from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, TurnPicture
 from fashioniq.data.conversations import Conversations, samples_file
-from fashioniq.data.dialogues import Dialogue, write_dialogues
+from fashioniq.data.dialogues import Dialogue, Round, write_dialogues
 from fashioniq.data.mixture import (
     DOCUMENTS,
     TALKS,
@@ -101,9 +101,9 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     begin_run(folder, settings)
     for split, names in (("train", set(items) - held_out), ("val", held_out)):
         # for a dual encoder that is trained on the same words
-        dialogs = [Dialogue(name, (data.items[name].caption,)) for name in items if name in names]
+        dialogs = [Dialogue(name, (Round(data.items[name].caption),)) for name in items if name in names]
         if settings.stage == "conversations":
-            dialogs += [Dialogue(one.target, (one.text,)) for one in kept if one.target in names]
+            dialogs += [Dialogue(one.target, (Round(one.text),)) for one in kept if one.target in names]
         write_dialogues(folder / f"{settings.stage}.{split}.json", dialogs)
     files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
     files += [path for path in [settings.data / FURTHER[settings.stage]] if path.exists()]

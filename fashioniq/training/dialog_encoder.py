@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from fashioniq.data.dialogues import Dialogue, dialog_text, split_round
+from fashioniq.data.dialogues import Dialogue, dialog_text
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -54,11 +54,10 @@ def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) ->
         return separator.join(" ".join(left) for left in words if left) or dialog_text(
             dialogue, last, separator
         )
-    kept = [rounds[0]]
-    for text in rounds[1:]:
-        question, answer = split_round(text)
+    kept: list[str] = [rounds[0]]
+    for said in rounds[1:]:
         masked = random.random() < share
-        kept.append({"question": answer, "answer": question, "round": ""}[mask] if masked else text)
+        kept.append({"question": said.answer, "answer": said.question, "round": ""}[mask] if masked else said)
     return separator.join(text for text in kept if text)
 
 

@@ -36,7 +36,7 @@ class LabelUser:
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Answer the questions offered."""
-        asked = zip(target_B.tolist(), offer.texts or (), strict=True)
+        asked = zip(target_B.tolist(), offer.questions or (), strict=True)
         return Message(
             texts=[
                 self.answer(self._labels.get(self._images[target]), question) for target, question in asked

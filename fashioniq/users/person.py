@@ -26,7 +26,7 @@ class Person:
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Ask the questions offered, and return the answers."""
         answers = []
-        for target, question in zip(target_B.tolist(), offer.texts or (), strict=True):
+        for target, question in zip(target_B.tolist(), offer.questions or (), strict=True):
             if text := self.show(target):
                 print(text)
             answers.append(clean_answer(input(f"{question} ")))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from fashioniq.data.dialogues import Dialogue, split_round
+from fashioniq.data.dialogues import Dialogue
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message, User
 
@@ -56,14 +56,14 @@ class RecordedAnswers:
         self.images = [dialogue.image for dialogue in dialogues]
         self._answers: dict[tuple[str, str], list[str]] = {}
         for dialogue in dialogues:
-            for question, answer in map(split_round, dialogue.rounds[1:]):
-                self._answers.setdefault((dialogue.image, question), []).append(answer)
+            for said in dialogue.rounds[1:]:
+                self._answers.setdefault((dialogue.image, said.question), []).append(said.answer)
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Answer the questions offered. Raises UserError for a question that was not recorded."""
         keys = [
             (self.images[target], question)
-            for target, question in zip(target_B.tolist(), offer.texts or (), strict=True)
+            for target, question in zip(target_B.tolist(), offer.questions or (), strict=True)
         ]
         if missing := [key for key in keys if key not in self._answers]:
             raise UserError(

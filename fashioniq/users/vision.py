@@ -50,7 +50,7 @@ class Visual:
         """Answer the questions offered."""
         pictures = [self.pictures[self.images[target]] for target in target_B.tolist()]
         return Message(
-            texts=[clean_answer(text) for text in self.model.answer(pictures, list(offer.texts or ()))]
+            texts=[clean_answer(text) for text in self.model.answer(pictures, list(offer.questions or ()))]
         )
 
 

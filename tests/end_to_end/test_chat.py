@@ -139,7 +139,7 @@ def test_a_dialog_encoder_asks_where_there_are_labels(encoder, vector_runs):
     system = fashioniq.load(encoder)
     talk = system.start(1)
     talk = system.observe(talk, system.offer(talk), Message(texts=["a red dress"]))
-    assert system.offer(talk).texts[0].endswith("?") and len(system.top(talk, 4)[0]) == 4
+    assert system.offer(talk).questions[0].endswith("?") and len(system.top(talk, 4)[0]) == 4
     (encoder / "config.yaml").write_text(yaml.safe_dump({"features": str(vector_runs.store)}))
     without_catalog = fashioniq.load(encoder)
     assert len(without_catalog.gallery) == len(FeatureStore(vector_runs.store).ids)

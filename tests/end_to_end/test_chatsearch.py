@@ -388,10 +388,10 @@ def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
     tokens = system.retriever.tokens
     words = decided(system, [*tokens.tokens.encode("sure please"), tokens.tokens.end])
     talk = words.observe(words.start(1), words.offer(words.start(1)), Message(texts=["dress number 3"]))
-    assert words.offer(talk) == Message(texts=["sure please"])
+    assert words.offer(talk) == Message(questions=["sure please"])
     shown = decided(system, [tokens.image])
     offer = shown.offer(shown.observe(shown.start(1), Message(), Message(texts=["dress number 3"])))
-    assert offer.texts == [""] and offer.item_B.shape == (1,)
+    assert offer.questions == [""] and offer.item_B.shape == (1,)
     again = shown.observe(
         shown.observe(shown.start(1), Message(), Message(texts=["dress"])), offer, Message(texts=["dress"])
     )
@@ -401,14 +401,14 @@ def test_a_chatsearcher_answers_in_words_or_shows_a_product(system):
 
 def test_what_is_said_and_shown_is_in_the_next_query(system):
     talk = system.observe(system.start(1), Message(), Message(texts=["dress number 3"]))
-    for offers in [Message(texts=["sure"])], [Message(item_B=torch.tensor([n])) for n in (0, 1)]:
+    for offers in [Message(questions=["sure"])], [Message(item_B=torch.tensor([n])) for n in (0, 1)]:
         queries = [
             system.observe(talk, one, Message(texts=["the next please"])).queries[-1].vector_BD
             for one in offers
         ]
         assert all(query.shape == talk.queries[0].vector_BD.shape for query in queries)
     assert not torch.allclose(*queries)
-    (said,) = system.observe(talk, Message(texts=["sure"]), Message(texts=["please"])).state.said
+    (said,) = system.observe(talk, Message(questions=["sure"]), Message(texts=["please"])).state.said
     assert [turn.role for turn in said] == ["user", "assistant", "user"]
 
 
@@ -420,7 +420,7 @@ def test_the_loop_searches_as_the_evaluation(system, talks, evaluated):
         request, answer, last = sample.turns
         talk = system.observe(system.start(1), Message(), Message(texts=[request.text]))
         shown = torch.tensor([ids.index(answer.pictures[0])])
-        talk = system.observe(talk, Message(texts=[answer.text], item_B=shown), Message(texts=[last.text]))
+        talk = system.observe(talk, Message(questions=[answer.text], item_B=shown), Message(texts=[last.text]))
         asked = system.retriever.tokens.conversation(talk.state.said[0], system.retriever.features.positions)
         batch = system.retriever.tokens.collate([system.retriever.tokens.query(asked)])
         query, _ = system.retriever.model.search(

@@ -15,7 +15,7 @@ from fashioniq import config
 from fashioniq.askers import by_name
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import read_dialogues, split_round
+from fashioniq.data.dialogues import read_dialogues
 from fashioniq.data.words import tokenize
 from fashioniq.encoders.protocol import unit
 from fashioniq.evaluation import dialogue_files as make_dialogues
@@ -80,7 +80,7 @@ def test_every_attribute_questioner_makes_a_whole_file_of_true_answers(make, sam
         made[questioner] = read_dialogues(out)
         assert [dialogue.image for dialogue in made[questioner]] == catalog.ids("test")
         for dialogue in made[questioner]:
-            rounds = [split_round(text) for text in dialogue.rounds[1:]]
+            rounds = [(said.question, said.answer) for said in dialogue.rounds[1:]]
             true = {"yes", "no", "none"}.union(*catalog.labels[dialogue.image])
             assert len({question for question, _ in rounds}) == 6
             assert all(set(answer.split(" and ")) <= true for _, answer in rounds)
@@ -222,7 +222,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2
     )
     assert code == 0
-    assert {split_round(text)[1] for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {
+    assert {text.answer for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {
         answer
     }
     assert ("24 of 24 questions have no answer" in capsys.readouterr().out) == (answer == "unknown")
@@ -265,7 +265,7 @@ def test_a_person_answers_and_may_go_on_another_day(make, monkeypatch, capsys):
     answers = iter(f"color {number}" for number in range(10))
     code, out = make(**options)
     assert code == 0
-    assert [split_round(one.rounds[1])[1] for one in read_dialogues(out)] == [
+    assert [one.rounds[1].answer for one in read_dialogues(out)] == [
         "red",
         "blue",
         *(f"color {number}" for number in range(10)),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq.data.dialogues import Dialogue, split_round, written_round
+from fashioniq.data.dialogues import Dialogue, Round, written_round
 from fashioniq.data.sanitize import LONGEST, UNKNOWN, clean, clean_answer
 from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
@@ -45,7 +45,7 @@ def labels():
 
 
 def answers(user, targets, questions):
-    return user.reply(torch.tensor(targets), Message(texts=questions), 1).texts
+    return user.reply(torch.tensor(targets), Message(questions=questions), 1).texts
 
 
 HOSTILE = (
@@ -66,8 +66,8 @@ def test_whatever_is_answered_is_one_short_line_that_leaves_the_round_whole(text
     answer = clean_answer(text)
     assert 0 < len(answer) <= LONGEST and answer == answer.strip()
     assert not any(unicodedata.category(letter)[0] == "C" for letter in answer)
-    question, written = split_round(written_round("what is it?", answer))
-    assert question == "what is it?" and written and "?" not in written
+    written = Round.read(written_round(Round.of("what is it?", answer)))
+    assert written.question == "what is it?" and written.answer and "?" not in written.answer
     assert answer.encode()
 
 
@@ -86,13 +86,13 @@ def test_markup_and_control_characters_are_taken_out_and_long_text_is_cut_at_a_b
 def test_recorded_answers_are_repeated_and_no_other_question_has_one():
     user = RecordedAnswers(
         [
-            Dialogue("a", ("red", "short? no", "is it new? yes")),
-            Dialogue("b", ("red", "short? yes", "is it new? no")),
+            Dialogue("a", (Round("red"), Round.read("short? no"), Round.read("is it new? yes"))),
+            Dialogue("b", (Round("red"), Round.read("short? yes"), Round.read("is it new? no"))),
         ]
     )
     assert answers(user, [1, 0], ["short?", "is it new?"]) == ["yes", "yes"]
     again = RecordedAnswers(
-        [Dialogue("a", ("red", "long? no", "with a belt", "long? a bit", "made of silk"))]
+        [Dialogue("a", tuple(map(Round.read, ("red", "long? no", "with a belt", "long? a bit", "made of silk"))))]
     )
     assert [answers(again, [0], [question])[0] for question in ("long?", "", "long?", "")] == [
         "no",

@@ -20,7 +20,7 @@ from fashioniq.askers.attribute_questions import (
 from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import Dialogue, each, split_round
+from fashioniq.data.dialogues import Dialogue, Round, each
 from fashioniq.data.items import Items
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
@@ -35,11 +35,16 @@ from fashioniq.users.recorded import RecordedAnswers, WithCaption
 EMPTY = Gallery(Items.without_attributes([], torch.zeros(0, 1)), torch.zeros(0, 1))
 
 
+def dialogue(image, caption, *rounds):
+    """A dialog as it is read from a file."""
+    return Dialogue(image, (Round(caption), *map(Round.read, rounds)))
+
+
 def talk_of(*rounds):
     """One dialog with these rounds, each a caption or a question with its answer."""
     turns = [
-        Turn(Message(texts=[question] if question else None), Message(texts=[answer]))
-        for question, answer in map(split_round, rounds)
+        Turn(Message(questions=[said.question] if said.question else None), Message(texts=[said.answer]))
+        for said in map(Round.read, rounds)
     ]
     return DialogState(1, None, tuple(turns), (Query(torch.zeros(1, 1)),) * len(turns))
 
@@ -82,8 +87,8 @@ class Says:
 
 def test_recorded_questions_and_answers_give_the_recorded_dialogues_again():
     recorded = [
-        Dialogue("a", ("red", "short? no", "no mark here")),
-        Dialogue("b", ("red", "new? yes", "is it? well? no")),
+        dialogue("a", "red", "short? no", "no mark here"),
+        dialogue("b", "red", "new? yes", "is it? well? no"),
     ]
     begun = [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in recorded]
     assert converse(recorded_questions(recorded), RecordedAnswers(recorded), begun, 2) == recorded
@@ -124,7 +129,7 @@ def test_a_question_is_cut():
 def test_a_language_model_reads_the_dialog_so_far():
     model = Model(" is it new? no")
     made = converse(FewShot(model), Says("yes"), [Dialogue("a", ("a red shirt",))], 2)
-    assert made == [Dialogue("a", ("a red shirt", "is it new? yes", "is it new? yes"))]
+    assert made == [dialogue("a", "a red shirt", "is it new? yes", "is it new? yes")]
     assert model.prompts[0].endswith("Caption: a red shirt\nQuestion:")
     assert model.prompts[1].endswith("Caption: a red shirt\nQuestion: is it new?\nAnswer: yes\nQuestion:")
 
@@ -171,7 +176,7 @@ def test_questions_in_order_come_once_each_and_shuffled_ones_by_seed_and_dialog(
         made = converse(
             fixed_questions(questions, numbers, seed), Says("no"), [begun[number] for number in numbers], 6
         )
-        return [[split_round(text)[0] for text in dialogue.rounds[1:]] for dialogue in made]
+        return [[said.question for said in dialogue.rounds[1:]] for dialogue in made]
 
     assert asked() == [questions] * 20
     shuffled = asked(seed=1)
@@ -223,7 +228,7 @@ def asked_by(asker, candidates, *said):
     vectors_ND = torch.tensor([[0.0 if place in candidates else 9.0] for place in range(5)])
     gallery = Gallery(Items.without_attributes(list("abcde"), vectors_ND), vectors_ND)
     asker.count = len(candidates)
-    return asker.offer(talk_of("a dress", *said), gallery).texts[0]
+    return asker.offer(talk_of("a dress", *said), gallery).questions[0]
 
 
 def test_the_question_that_splits_the_candidates_best_comes_first_and_none_comes_twice():
@@ -279,7 +284,7 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
     answer_of = {topic.question: topic.answers for topic in answers}
 
     def oracle(dialogues):
-        rounds = [[split_round(text) for text in said[1:]] for said in dialogues]
+        rounds = [[(one.question, one.answer) for one in said[1:]] for said in dialogues]
         return [
             [n for n in range(len(ids)) if all(answer_of[question][n] == answer for question, answer in said)]
             for said in rounds
@@ -290,7 +295,7 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
             if not talk.turns:
                 return Message()
             return Message(
-                texts=[self.best(*one) for one in zip(talk.questions, oracle(talk.rounds), strict=True)]
+                questions=[self.best(*one) for one in zip(talk.questions, oracle(talk.rounds), strict=True)]
             )
 
     def questions_until_found(asker):
@@ -301,7 +306,7 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
             name in [ids[n] for n in oracle([dialogue.rounds])[0]]
             for name, dialogue in zip(ids, made, strict=True)
         )
-        assert all(len({split_round(text)[0] for text in dialogue.rounds[1:]}) == 10 for dialogue in made)
+        assert all(len({said.question for said in dialogue.rounds[1:]}) == 10 for dialogue in made)
         return [next((count for count, many in enumerate(row) if many == 1), 11) for row in left], made
 
     aware, made = questions_until_found(Oracle(answers, 0))

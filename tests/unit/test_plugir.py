@@ -71,8 +71,8 @@ def offered(propose, rounds):
     asker = AboutCandidates(
         propose, encode, lambda dialogs: [", ".join(texts) for texts in dialogs], nearest=6
     )
-    turns = [Turn(Message(texts=[q]) if q else Message(), Message(texts=[a])) for q, a in rounds]
-    return asker.offer(DialogState(1, None, tuple(turns), (Query(plane([0])),)), gallery).texts
+    turns = [Turn(Message(questions=[q]) if q else Message(), Message(texts=[a])) for q, a in rounds]
+    return asker.offer(DialogState(1, None, tuple(turns), (Query(plane([0])),)), gallery).questions
 
 
 def test_the_question_that_changes_the_belief_least_is_asked():

@@ -6,12 +6,12 @@ import pytest
 
 from fashioniq.askers import by_name
 from fashioniq.askers.language_model import AllAtOnce, FewShot
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.dialogues import Dialogue, Round
 from fashioniq.files import UserError
 
 RECORDED = [
-    Dialogue("a", ("a red dress", "is it long? yes", "any belt? no")),
-    Dialogue("b", ("a dress", "mini? no")),
+    Dialogue("a", (Round("a red dress"), Round.read("is it long? yes"), Round.read("any belt? no"))),
+    Dialogue("b", (Round("a dress"), Round.read("mini? no"))),
 ]
 
 
@@ -19,7 +19,7 @@ def asker(questioner, recorded=(), rounds=2, model="endpoint:one"):
     settings = SimpleNamespace(
         questioner=questioner, rounds=rounds, language_model=model, prompt=None, seed=0, device="cpu"
     )
-    return by_name.asker_of(by_name.AskerInputs(settings, None, None, recorded))
+    return by_name.asker_of(settings, None, by_name.nothing_searched()[1], recorded)
 
 
 @pytest.mark.parametrize(("questioner", "kind"), [("few-shot", FewShot), ("unanswered", AllAtOnce)])
@@ -35,6 +35,6 @@ def test_recorded_questions_are_asked_if_every_dialog_has_enough():
     with pytest.raises(UserError, match="expected 2 recorded rounds per dialog, found 1"):
         asker("recorded", RECORDED)
     first, second = asker("recorded", RECORDED, rounds=1)([1]).offers
-    assert first.texts is None and second.texts == ("mini?",)
+    assert first.questions is None and second.questions == ("mini?",)
     with pytest.raises(UserError, match="found 0"):
         asker("recorded")

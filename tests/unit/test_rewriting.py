@@ -3,6 +3,7 @@
 import pytest
 
 from fashioniq.data.descriptions import Describer
+from fashioniq.data.dialogues import Round
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.llm.prompts import PROMPTS
@@ -20,7 +21,7 @@ LABELS = {
     "b": [["dress"], ["navy blue"], [], ["midi"], ["long sleeve"], []],
     "c": [["dress"], [], [], ["maxi"], [], []],
 }
-DIALOG = ["a red dress", "is it long? no", "does it have a belt? yes"]
+DIALOG = list(map(Round.read, ["a red dress", "is it long? no", "does it have a belt? yes"]))
 
 
 @pytest.fixture

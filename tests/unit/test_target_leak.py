@@ -201,13 +201,13 @@ def test_no_number_in_a_message_identifies_the_dialog(system):
     _, offers, dialogs = spied(system, torch.arange(10, 10 + B), torch.arange(B))
     _, offers_too, dialogs_too = spied(system, torch.arange(10, 10 + B)[order], order)
     for offer, other in zip(offers, offers_too, strict=True):
-        assert (offer.item_B is None) == (other.item_B is None) and (offer.texts is None) == (
-            other.texts is None
+        assert (offer.item_B is None) == (other.item_B is None) and (offer.questions is None) == (
+            other.questions is None
         )
         if offer.item_B is not None:
             assert torch.equal(offer.item_B[order], other.item_B)
-        if offer.texts is not None:
-            assert [offer.texts[row] for row in order.tolist()] == list(other.texts)
+        if offer.questions is not None:
+            assert [offer.questions[row] for row in order.tolist()] == list(other.questions)
     torch.testing.assert_close(dialogs.query_BTD[order], dialogs_too.query_BTD)
 
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fashioniq.askers.by_name import AskerInputs, asker_of, searched_by_text
+from fashioniq.askers.by_name import asker_of, searched_by_text
 from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.data.catalog import Catalog
@@ -85,7 +85,7 @@ def _system(settings: Chat) -> tuple[System, Path]:
     catalog, store = chatir.run_data(folder, features=features, data=data, category=category)
     chosen = "candidate-aware" if settings.questioner == "none" else settings.questioner
     asking = replace(settings, features=store.root, questioner=chosen)
-    asker = asker_of(AskerInputs(asking, catalog, system.gallery))([0])
+    asker = asker_of(asking, catalog, system.gallery)([0])
     return replace(system, asker=Limited(asker, settings.rounds)), folder
 
 
@@ -95,5 +95,5 @@ def _asking(settings: Chat, questioner: str) -> System:
         raise UserError(f"--questioner {questioner} needs --run, or --encoder and --category (and --data)")
     catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
     retriever, gallery = searched_by_text(settings, catalog)
-    asker = Limited(asker_of(AskerInputs(settings, catalog, gallery))([0]), settings.rounds)
+    asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)
     return System(retriever, asker, gallery, cards=cards_of(catalog, None, gallery.items.ids))

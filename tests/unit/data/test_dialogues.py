@@ -4,12 +4,11 @@ import pytest
 
 from fashioniq.data.dialogues import (
     Dialogue,
+    Round,
     dialog_text,
     in_search_space,
-    join_round,
     read_dialogues,
     read_search_space,
-    split_round,
     write_dialogues,
 )
 from fashioniq.files import UserError
@@ -66,6 +65,7 @@ def test_plugir_rounds_are_queries_of_their_own(saved):
     path = saved([{"img": "1.jpg", "dialog": ["a cat", "a black cat", "a black cat that sleeps"]}])
     (read,) = read_dialogues(path)
     assert read.alone and dialog_text(read, 2) == "a black cat that sleeps"
+    assert not any(said.question for said in read.rounds)
     (joined,) = read_dialogues(path, alone=False)
     assert dialog_text(joined, 1) == "a cat, a black cat"
 
@@ -75,11 +75,15 @@ def test_plugir_rounds_are_queries_of_their_own(saved):
     ("Is the desk well no", ("", "Is the desk well no")),
 ])  # fmt: skip
 def test_a_round_is_parted_at_its_last_question_mark(text, parts):
-    assert split_round(text) == parts
+    read = Round.read(text)
+    assert (read, read.question, read.answer) == (text, *parts)
 
 
 def test_a_question_and_its_answer_are_joined_as_they_are_parted():
-    assert split_round(join_round("is it black", "yes")) == ("is it black?", "yes")
+    made = Round.of("is it black", "yes")
+    assert made == "is it black? yes"
+    assert (Round.read(made).question, Round.read(made).answer) == ("is it black?", "yes")
+    assert (Round.of("", "what? a cat").question, Round.of("", "what? a cat").answer) == ("", "what? a cat")
 
 
 def without(content, key):

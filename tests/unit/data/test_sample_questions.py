@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import read_dialogues, split_round
+from fashioniq.data.dialogues import read_dialogues
 from fashioniq.sample import draw_sample
 from fashioniq.sample.garments import random_garment
 from fashioniq.sample.questions import question_dialog, topics_of
@@ -57,7 +57,7 @@ def test_what_is_said_is_true_of_the_garment(category):
 def test_details_are_confirmed_where_they_are_there_and_denied_where_not(category):
     answers = {True: 0, False: 0}
     for garment, rounds in drawn(category):
-        for question, answer in map(split_round, rounds[1:]):
+        for question, answer in ((said.question, said.answer) for said in rounds[1:]):
             for asked in (name for thing, name in ABOUT.items() if question.endswith(f" {thing}?")):
                 there = asked in garment.details
                 assert answer.split(",")[0].split()[0] == ("yes" if there else "no"), (
@@ -73,7 +73,7 @@ def test_details_are_confirmed_where_they_are_there_and_denied_where_not(categor
 def test_a_dialog_is_a_caption_and_ten_questions_on_ten_topics_that_it_does_not_tell(category):
     for garment, (caption, *rounds) in drawn(category):
         assert re.fullmatch(r"an? \w+ that (is|has) [\w' -]+", caption)
-        questions = [split_round(text)[0] for text in rounds]
+        questions = [said.question for said in rounds]
         topics = [
             name
             for question in questions
@@ -84,12 +84,12 @@ def test_a_dialog_is_a_caption_and_ten_questions_on_ten_topics_that_it_does_not_
         colours = [text for text in rounds if "color is" in text or "main color" in text]
         assert not (
             colours
-            and split_round(colours[0])[1] in caption.removesuffix("s").split(" that is ")[-1].split(" and ")
+            and colours[0].answer in caption.removesuffix("s").split(" that is ")[-1].split(" and ")
         ), (caption, colours)
 
 
 def test_questions_come_in_another_order_in_every_dialog():
-    firsts = {question for _, (_, first, *_) in drawn("dresses") for question in [split_round(first)[0]]}
+    firsts = {first.question for _, (_, first, *_) in drawn("dresses")}
     assert len(firsts) > 20
 
 

@@ -24,7 +24,7 @@ class Spelling:
 
 
 def turn(*replies, questions=None):
-    return Turn(Message(texts=questions), Message(texts=replies))
+    return Turn(Message(questions=questions), Message(texts=replies))
 
 
 @pytest.mark.parametrize(("last_only", "texts"), [(False, ["x, q? y", "z, y"]), (True, ["q? y", "y"])])

@@ -258,13 +258,13 @@ def test_an_answer_is_decoded_without_its_marks_and_searches_if_it_shows(talking
 def test_what_is_offered_comes_before_the_reply(talking):
     _, retriever = talking()
     ids = retriever.ids
-    offer = Message(texts=["sure", ""], item_B=torch.tensor([2, 0]))
+    offer = Message(questions=["sure", ""], item_B=torch.tensor([2, 0]))
     assert retriever._offered(offer, 0) == (
         ConversationTurn("assistant", (Text("sure"), TurnPicture(ids[2]))),
     )
     assert retriever._offered(offer, 1) == (ConversationTurn("assistant", (TurnPicture(ids[0]),)),)
-    assert retriever._offered(Message(texts=["sure"]), 0) == (ConversationTurn("assistant", (Text("sure"),)),)
-    assert retriever._offered(Message(texts=[""]), 0) == () == retriever._offered(Message(), 0)
+    assert retriever._offered(Message(questions=["sure"]), 0) == (ConversationTurn("assistant", (Text("sure"),)),)
+    assert retriever._offered(Message(questions=[""]), 0) == () == retriever._offered(Message(), 0)
 
 
 def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(conversation_folder):
@@ -280,8 +280,8 @@ def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(convers
             SimpleNamespace(queries=[query_1D + 1, query_1D], state=state, shown=shown), gallery
         )
 
-    assert offered(False) == Message(texts=["sure"])
-    assert offered(True).item_B.tolist() == [nearest[0]] == [3] and offered(True).texts == ["sure"]
+    assert offered(False) == Message(questions=["sure"])
+    assert offered(True).item_B.tolist() == [nearest[0]] == [3] and offered(True).questions == ["sure"]
     assert offered(True, torch.tensor([nearest[0]])).item_B.tolist() == [nearest[1]]
 
 

@@ -438,7 +438,7 @@ def test_plugir_asks_and_is_answered_by_the_labels_of_the_target(shop, options_o
     first, second = done.state.turns
     assert first.offer == Message()
     targets = [ids[item] for item in done.target_B]
-    for question, answer, target in zip(second.offer.texts, second.reply.texts, targets, strict=True):
+    for question, answer, target in zip(second.offer.questions, second.reply.texts, targets, strict=True):
         assert answer == topics[question].answer(labels[target])
     described = Correcting(
         described_products.describer_of(shop.catalog), [labels[name] for name in ids], None, 1, 1
@@ -467,7 +467,7 @@ def test_a_language_model_asks_in_plugir_and_labels_answer(shop, options_of, mon
     )
     done = dialogs(task)
     second = done.state.turns[1]
-    assert list(second.offer.texts) == ["What color is it?"] * 2 and all(second.reply.texts)
+    assert list(second.offer.questions) == ["What color is it?"] * 2 and all(second.reply.texts)
     system = task.batch([0]).system
     title = shop.catalog.titles[system.gallery.items.ids[0]]
     assert system.asker.nearest == 3 and title in system.asker.propose.captions[0]

@@ -12,7 +12,6 @@ from fashioniq import encoders
 from fashioniq.askers import by_name
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted
 from fashioniq.askers.by_name import (
-    AskerInputs,
     answers_of,
     asker_of,
     endpoint,
@@ -23,7 +22,7 @@ from fashioniq.askers.by_name import (
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.config import Asking
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.dialogues import Dialogue, Round
 from fashioniq.encoders.protocol import UNLIMITED
 from fashioniq.files import UserError
 from fashioniq.loop.messages import DialogState, Message, Turn
@@ -40,17 +39,17 @@ def first_questions(asker, batch=1):
     query = Query(torch.zeros(batch, 1))
     _, gallery = nothing_searched()
     talk = DialogState(batch, None, (turn,), (query,))
-    first = list(asker.offer(talk, gallery).texts)
-    turn = Turn(Message(texts=first), Message(texts=["yes"] * batch))
+    first = list(asker.offer(talk, gallery).questions)
+    turn = Turn(Message(questions=first), Message(texts=["yes"] * batch))
     return first, list(
-        asker.offer(DialogState(batch, None, (*talk.turns, turn), (query, query)), gallery).texts
+        asker.offer(DialogState(batch, None, (*talk.turns, turn), (query, query)), gallery).questions
     )
 
 
 @pytest.mark.parametrize("questioner", ["in-order", "shuffled"])
 def test_attribute_questions_are_asked_in_the_order_of_the_topics_or_shuffled_by_dialog(shop, questioner):
     settings = Asking(questioner=questioner, seed=3, rounds=16)
-    asker = asker_of(AskerInputs(settings, shop.catalog, nothing_searched()[1]))([0, 5])
+    asker = asker_of(settings, shop.catalog, nothing_searched()[1])([0, 5])
     questions = [topic.question for topic in topics(shop.catalog)]
     first, second = first_questions(asker, 2)
     if questioner == "in-order":
@@ -58,32 +57,32 @@ def test_attribute_questions_are_asked_in_the_order_of_the_topics_or_shuffled_by
     else:
         assert {*first, *second} <= set(questions) and first != questions[:1] * 2
         again = asker_of(
-            AskerInputs(Asking(questioner=questioner, seed=3, rounds=1), shop.catalog, nothing_searched()[1])
+            Asking(questioner=questioner, seed=3, rounds=1), shop.catalog, nothing_searched()[1]
         )([0, 5])
         assert first_questions(again, 2)[0] == first
         other = asker_of(
-            AskerInputs(Asking(questioner=questioner, seed=4, rounds=1), shop.catalog, nothing_searched()[1])
+            Asking(questioner=questioner, seed=4, rounds=1), shop.catalog, nothing_searched()[1]
         )([0, 5])
         assert first_questions(other, 2) != (first, second)
     with pytest.raises(UserError, match="give 16 questions; give --rounds 16 or fewer"):
-        asker_of(AskerInputs(Asking(questioner=questioner, rounds=17), shop.catalog, nothing_searched()[1]))
+        asker_of(Asking(questioner=questioner, rounds=17), shop.catalog, nothing_searched()[1])
 
 
 def test_recorded_questions_are_those_of_the_dialogs_with_these_numbers():
     recorded = [
-        Dialogue("A", ("a", "is it red? no", "is it long? yes")),
-        Dialogue("B", ("b", "is it new? no", "it is short")),
-        Dialogue("C", ("c", "is it old? no", "is it blue? no")),
+        Dialogue("A", tuple(map(Round.read, ("a", "is it red? no", "is it long? yes")))),
+        Dialogue("B", tuple(map(Round.read, ("b", "is it new? no", "it is short")))),
+        Dialogue("C", tuple(map(Round.read, ("c", "is it old? no", "is it blue? no")))),
     ]
     settings = Asking(questioner="recorded", rounds=2)
-    asker = asker_of(AskerInputs(settings, None, None, recorded))([2, 1])
+    asker = asker_of(settings, None, nothing_searched()[1], recorded)([2, 1])
     assert first_questions(asker, 2) == (["is it old?", "is it new?"], ["is it blue?", FALLBACK])
-    asker = asker_of(AskerInputs(settings, None, None, recorded, answered=True))([1])
+    asker = asker_of(settings, None, nothing_searched()[1], recorded, answered=True)([1])
     assert first_questions(asker)[1] == [""]
     with pytest.raises(UserError, match="expected 3 recorded rounds per dialog, found 2; give fewer"):
-        asker_of(AskerInputs(Asking(questioner="recorded", rounds=3), None, None, recorded))
+        asker_of(Asking(questioner="recorded", rounds=3), None, nothing_searched()[1], recorded)
     with pytest.raises(UserError, match="found 0"):
-        asker_of(AskerInputs(settings, None, None, []))
+        asker_of(settings, None, nothing_searched()[1], [])
 
 
 @pytest.mark.parametrize(("questioner", "kind"), [("few-shot", FewShot), ("unanswered", AllAtOnce)])
@@ -91,14 +90,14 @@ def test_a_language_model_asks_at_an_endpoint_or_locally(monkeypatch, tmp_path, 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setattr(by_name, "LocalLanguageModel", lambda name, device: (name, device))
     settings = Asking(questioner=questioner, language_model="local", rounds=4, device="cpu")
-    asker_of_numbers = asker_of(AskerInputs(settings, None, nothing_searched()[1]))
+    asker_of_numbers = asker_of(settings, None, nothing_searched()[1])
     asker = asker_of_numbers([0])
     assert type(asker) is kind and asker.model == ("local", CPU) and asker_of_numbers([1]) is asker
     assert kind is FewShot or asker.count == 4
     settings = Asking(questioner=questioner, language_model="endpoint:some", cache=tmp_path)
-    assert asker_of(AskerInputs(settings, None, nothing_searched()[1]))([0]).model.model == "some"
+    assert asker_of(settings, None, nothing_searched()[1])([0]).model.model == "some"
     with pytest.raises(UserError, match=f"--questioner {questioner} needs a language model"):
-        asker_of(AskerInputs(Asking(questioner=questioner), None, nothing_searched()[1]))
+        asker_of(Asking(questioner=questioner), None, nothing_searched()[1])
 
 
 def test_an_endpoint_has_the_limits_of_the_options(monkeypatch, tmp_path):
@@ -111,14 +110,14 @@ def test_candidate_aware_questions_know_the_labels_or_the_predictions_of_the_gal
     settings = Asking(device="cpu", encoder=str(shop.run("encoder")), split="val", candidates=4, rounds=2)
     retriever, gallery = searched_by_text(settings, shop.catalog)
     assert gallery.items.ids == shop.catalog.ids("val") and retriever.write([["a", "b"]]) == ["a, b"]
-    asker = asker_of(AskerInputs(settings, shop.catalog, gallery))([0])
+    asker = asker_of(settings, shop.catalog, gallery)([0])
     assert isinstance(asker, CandidateAware) and asker.count == 4
     color = asker.topics["what color is it?"]
     topic = {one.question: one for one in topics(shop.catalog)}["what color is it?"]
     assert isinstance(color, Known)
     assert list(color.answers) == [topic.answer(shop.catalog.labels[name]) for name in gallery.items.ids]
     settings.predictor = shop.run("predictor")
-    predicted = asker_of(AskerInputs(settings, shop.catalog, gallery))([0]).topics["what color is it?"]
+    predicted = asker_of(settings, shop.catalog, gallery)([0]).topics["what color is it?"]
     assert isinstance(predicted, Predicted) and predicted.chance_NA.shape[0] == 6
     with pytest.raises(UserError, match="need --encoder"):
         searched_by_text(Asking(), shop.catalog)

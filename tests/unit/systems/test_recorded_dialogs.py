@@ -9,7 +9,7 @@ import torch
 
 from fashioniq.askers.attribute_questions import CandidateAware
 from fashioniq.config import EvalChatIR
-from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
+from fashioniq.data.dialogues import Dialogue, Round, read_dialogues, write_dialogues
 from fashioniq.data.evaluations import Questions
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.messages import Message
@@ -98,8 +98,8 @@ def test_texts_that_are_longer_than_the_limit_are_counted_by_round(options_of, s
 
 def test_rounds_without_a_question_and_repeated_ones_are_counted():
     some = [
-        Dialogue("A", ("a dress", "is it red? no", "it is long", "is it Red? no")),
-        Dialogue("B", ("a dress?", "red", "is it new? yes", "red")),
+        Dialogue("A", tuple(map(Round.read, ("a dress", "is it red? no", "it is long", "is it Red? no")))),
+        Dialogue("B", tuple(map(Round.read, ("a dress?", "red", "is it new? yes", "red")))),
     ]
     assert chatir._questions(some) == Questions(exact_repeats=0.5, unique_tokens=3.0, without_mark=3)
     assert chatir._questions([Dialogue("A", ("a dress", "a red dress"), alone=True)]) is None
@@ -111,7 +111,7 @@ def test_a_question_is_offered_and_a_round_without_one_offers_nothing(shop, opti
     [task] = chatir.build(options_of(dialogues=[str(tmp_path / "some.json")]))
     system, user, target_B, first = task.batch([0])
     turns = rollout(system, user, target_B, first, 4).state.turns
-    assert [turn.offer.texts for turn in turns] == [None, ("is it red?",), None, ("is it new?",)]
+    assert [turn.offer.questions for turn in turns] == [None, ["is it red?"], None, ["is it new?"]]
     assert [list(turn.reply.texts) for turn in turns] == [["a dress"], ["no"], ["it is long"], ["yes"]]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fashioniq.data.dialogues import Dialogue
+from fashioniq.data.dialogues import Dialogue, Round
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import fingerprint
@@ -25,7 +25,9 @@ from fashioniq.training.dialog_encoder import (
 from fashioniq.training.losses import contrastive, recall_surrogate
 
 VOCABULARY = Vocabulary([f"w{n}" for n in range(40)])
-CAPTION, *OTHERS = ROUNDS = ("a red dress", "is it long? yes, very", "any belt? no", "plain? it is")
+CAPTION, *OTHERS = ROUNDS = tuple(
+    map(Round.read, ("a red dress", "is it long? yes, very", "any belt? no", "plain? it is"))
+)
 
 
 def unit(*shape):

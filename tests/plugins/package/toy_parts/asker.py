@@ -26,4 +26,4 @@ class Curious:
         if not state.turns:
             return Message()
         color = self.colors[(len(state.turns) - 1) % len(self.colors)]
-        return Message(texts=[f"is it {color}?"] * state.batch)
+        return Message(questions=[f"is it {color}?"] * state.batch)
