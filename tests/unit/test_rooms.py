@@ -1,6 +1,7 @@
 """Imports go downwards only: which rooms each room may know."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,11 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "report": "data metrics",
     "exports": "data loop models runs",
     "terminal": "data language loop report",
-    "evaluation": "askers config data encoders features generators llm loop metrics models report runs systems users",
+    "evaluation": "askers config data features generators llm loop metrics models report runs systems users",
     "service/store": "data",
-    "service": "config data encoders evaluation features generators language loop metrics models prepare report runs "
+    "service": "config data encoders evaluation features language loop metrics models prepare report runs "
     "systems training",
-    "cli": "askers config data encoders evaluation exports features generators llm loop metrics models prepare report "
+    "cli": "askers config data encoders evaluation exports features llm loop metrics models prepare report "
     "runs sample service systems terminal training",
 }
 
@@ -51,13 +52,34 @@ def known_rooms(path):
                 yield room
 
 
+def known_by(room):
+    """The rooms above the lowest ones that the files of a room import."""
+    known = {one for path in (ROOT / room).rglob("*.py") for one in known_rooms(path)}
+    return known - {room.partition("/")[0], *LOWEST.split()}
+
+
 @pytest.mark.parametrize("room", MAY_KNOW)
-def test_a_room_knows_only_rooms_below_it(room):
-    files = sorted((ROOT / room).rglob("*.py"))
-    assert files
-    for path in files:
-        known = set(known_rooms(path))
-        assert known <= {room.partition("/")[0], *LOWEST.split(), *MAY_KNOW[room].split()}, path
+def test_a_room_knows_only_rooms_below_it_and_needs_all_that_it_may_know(room):
+    assert known_by(room) == set(MAY_KNOW[room].split())
+
+
+def test_the_picture_of_the_rooms_shows_the_imports_that_do_not_follow_from_others():
+    below = {room: known_by(room) for room in MAY_KNOW if "/" not in room}
+
+    def reached(room):
+        return below[room].union(*map(reached, below[room]))
+
+    needed = {
+        (room, other)
+        for room in below
+        for other in below[room]
+        if not any(other in reached(between) for between in below[room])
+    }
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (picture,) = re.findall(r"```mermaid\n(.*?)```", text, re.DOTALL)
+    drawn = [line.split(" --> ") for line in picture.splitlines() if "-->" in line]
+    arrows = [(room.strip(), other) for room, others in drawn for other in others.split(" & ")]
+    assert sorted(arrows) == sorted(needed)
 
 
 def test_each_folder_is_a_room_and_no_two_rooms_know_each_other():
