@@ -1,6 +1,6 @@
-"""Files of an evaluation: metrics.json, and dialogs.jsonl with one dialog per line.
+"""metrics.json of an evaluation.
 
-The classes below define both for reading and writing: their fields are the keys, in this order, except that
+The classes below define it for reading and writing: their fields are the keys, in this order, except that
 the provenance comes last. A key with the default UNSET may be absent, as in files of earlier versions.
 """
 
@@ -11,11 +11,15 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from fashioniq.files import UserError, read_json, refuse_special, typed
+from fashioniq.data.facts import (
+    RoundFacts,
+    SessionFacts,
+    Text,
+    TurnFacts,
+)
+from fashioniq.files import UserError, read_json, typed
 from fashioniq.provenance import Provenance
 
-Text = str | UnsetType
-Number = float | UnsetType
 Measures = Mapping[str, int | float]  # by name, with the number of the turn if they are of one
 SomeMeasures = Mapping[str, int | float | None]  # None where a measure is not defined
 
@@ -42,91 +46,6 @@ class Success(msgspec.Struct):
     within: int
     percent: float
     mean_turns: float | None
-
-
-class Questions(msgspec.Struct):
-    """Exact repeats and distinct words per dialog, and the number of rounds without a question mark."""
-
-    exact_repeats: float
-    unique_tokens: float
-    without_mark: int
-
-
-class MostSaid(msgspec.Struct):
-    """Sentence that a user says most often, and its share of all turns."""
-
-    words: str
-    share: float
-
-
-class StatedFacts(msgspec.Struct, kw_only=True):
-    """What a system states about its dialogs, beside their measures; a system of one's own may add fields.
-
-    `coverage` is the share of the products, or of the search space, that has vectors. Systems that generate pictures
-    state their `generator`, the weights of texts beside pictures, and how pictures of a round are fused.
-    """
-
-    data: Text = UNSET
-    category: Text = UNSET
-    split: Text = UNSET
-    search_space: Text = UNSET
-    coverage: Number = UNSET
-    features: Text = UNSET
-    encoder: Text = UNSET
-    model: Text = UNSET
-    weights: Text = UNSET
-    limit: int | UnsetType = UNSET
-    store: Text = UNSET
-    pictures: Text = UNSET
-    fingerprint: Text = UNSET
-    user: Text = UNSET
-    generator: dict[str, Any] | UnsetType | None = UNSET
-    weights_of_text: dict[str, Any] | UnsetType = UNSET
-    fusion: Text = UNSET
-    pictures_per_round: int | UnsetType = UNSET
-
-
-class TurnFacts(StatedFacts, kw_only=True):
-    """Facts of dialogs that refer to products.
-
-    The evaluation counts which share of the attributes stated by the user hold by the catalog's labels, and the
-    sentence said most often.
-    """
-
-    captions: Text = UNSET
-    decoding: Text = UNSET
-    errors: Number = UNSET
-    true_by_labels: Number = UNSET
-    most_frequent: MostSaid | UnsetType = UNSET
-    labelled: Number = UNSET
-    pairs: int | UnsetType = UNSET
-    coverage_of_pairs: Number = UNSET
-    attributes: bool | UnsetType = UNSET
-    exclude_shown: bool | UnsetType = UNSET
-    index: dict[str, Any] | UnsetType | None = UNSET
-    retriever: Text = UNSET
-    seed: int | UnsetType = UNSET
-
-
-class SessionFacts(TurnFacts, kw_only=True):
-    """Facts of recorded sessions: their folder, the share that can be used, and which of a task are clean."""
-
-    sessions: str
-    coverage_of_sessions: float
-    clean_rows: list[int] = []  # run files of earlier versions have none
-
-
-class RoundFacts(StatedFacts, kw_only=True):
-    """Facts of dialogs of questions and answers: what a query is made of, and how many are `cut` in each round."""
-
-    query: Text = UNSET
-    cut: list[int] | UnsetType = UNSET
-    questions: Questions | UnsetType | None = UNSET
-    rewrite: Text = UNSET
-    feedback: Text = UNSET
-    details: int | UnsetType = UNSET
-    without: list[str] | UnsetType = UNSET
-    seed: int | UnsetType = UNSET
 
 
 class TurnMetrics(Metrics, kw_only=True):
@@ -374,52 +293,3 @@ def read_metrics(path: Path, what: str, kind: type[M], repair: str) -> M:
         expected = ", ".join(name for name, one in KINDS.items() if issubclass(one, kind))
         raise UserError(f"expected {expected}, found {content.get('protocol')} in {path.parent}; {repair}")
     return typed(_grouped(content, found), found, path, repair)
-
-
-class LoggedMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Parts of a message that were used: a product's id, a text, and a picture."""
-
-    item: str | None = None
-    text: str | None = None
-    picture: str | None = None
-
-
-class LoggedTurn(msgspec.Struct, kw_only=True):
-    """Offer and reply of a turn, and the target's 0-based rank after it, None where unknown.
-
-    Evaluations also have `shown`, the product offered or the best one after the turn, and `words`, the turn
-    as one text.
-    """
-
-    shown: Text = UNSET
-    words: Text = UNSET
-    rank: int | None = None
-    offer: LoggedMessage | UnsetType = UNSET
-    reply: LoggedMessage | UnsetType = UNSET
-
-
-class LoggedDialog(msgspec.Struct, kw_only=True):
-    """Line of dialogs.jsonl: target, None where unknown, turns, and the best products after the last one, with the
-    picture generated from it.
-    """
-
-    target: str | None
-    turns: list[LoggedTurn]
-    top: list[str] = []
-    picture: str | UnsetType | None = UNSET
-    category: Text = UNSET
-
-    @property
-    def ranks(self) -> list[int]:
-        """Rank of the target after each turn where it is known."""
-        return [turn.rank for turn in self.turns if turn.rank is not None]
-
-
-def read_dialogs(path: Path) -> list[LoggedDialog]:
-    """Read dialogs.jsonl.
-
-    Raises OSError, or msgspec.MsgspecError or RecursionError for a damaged line, or UserError for a pipe.
-    """
-    refuse_special(path)
-    with open(path, "rb") as file:
-        return [msgspec.json.decode(line, type=LoggedDialog) for line in file]

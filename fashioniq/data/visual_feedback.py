@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from fashioniq.data.evaluations import LoggedDialog
+from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.files import write_jsonl
 
 FILE = "feedback.jsonl"

@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from fashioniq import plugins
-from fashioniq.data.evaluations import LoggedDialog, Metrics, StatedFacts
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import Metrics
+from fashioniq.data.facts import StatedFacts
 from fashioniq.data.trec import TrecTopic
 from fashioniq.files import UserError
 from fashioniq.loop.task import Task

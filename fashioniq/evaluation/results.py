@@ -12,7 +12,8 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, read_dialogs, read_metrics
+from fashioniq.data.dialog_log import LoggedDialog, read_dialogs
+from fashioniq.data.evaluations import TurnMetrics, read_metrics
 from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why

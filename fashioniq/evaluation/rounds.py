@@ -5,7 +5,9 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from fashioniq.data.evaluations import EarlyStop, LoggedDialog, RoundCosts, RoundFacts, RoundMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import EarlyStop, RoundCosts, RoundMetrics
+from fashioniq.data.facts import RoundFacts
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.files import write_text

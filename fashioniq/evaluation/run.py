@@ -11,7 +11,8 @@ from rich.progress import track
 from torch import Tensor
 
 from fashioniq import plugins
-from fashioniq.data.evaluations import LoggedDialog, Metrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import Metrics
 from fashioniq.data.trec import FILES, TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol, protocol_of

@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from fashioniq.data.evaluations import Measures, SessionFacts, SessionMetrics, Success
+from fashioniq.data.evaluations import Measures, SessionMetrics, Success
+from fashioniq.data.facts import SessionFacts
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.evaluation.turns import with_speech, write_turn_reports
 from fashioniq.files import write_json, write_text

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from fashioniq import plugins
-from fashioniq.data.evaluations import MostSaid, Success, TurnFacts, TurnMetrics
+from fashioniq.data.evaluations import Success, TurnMetrics
+from fashioniq.data.facts import MostSaid, TurnFacts
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.loop.task import Task
 from fashioniq.metrics.ranking import average, success, turn_table

@@ -17,7 +17,7 @@ from fashioniq.config.generation import numbers
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.descriptions import Describer, Words
-from fashioniq.data.evaluations import RoundFacts
+from fashioniq.data.facts import RoundFacts
 from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.cards import cards_of

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import Product
-from fashioniq.data.evaluations import LoggedDialog, LoggedTurn
+from fashioniq.data.dialog_log import LoggedDialog, LoggedTurn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError

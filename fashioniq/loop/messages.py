@@ -11,8 +11,8 @@ from PIL.Image import Image
 from torch import Tensor
 
 from fashioniq.data.conversation_records import Content
+from fashioniq.data.dialog_log import LoggedMessage
 from fashioniq.data.dialogues import Round
-from fashioniq.data.evaluations import LoggedMessage
 from fashioniq.data.items import ItemInputs
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.query import Query

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards, Product
-from fashioniq.data.evaluations import LoggedTurn
+from fashioniq.data.dialog_log import LoggedTurn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes

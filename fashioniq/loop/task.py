@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import StatedFacts
+from fashioniq.data.facts import StatedFacts
 from fashioniq.data.statements import Labels
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System

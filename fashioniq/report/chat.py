@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import RoundMetrics
 from fashioniq.metrics.chat import HITS, round_measures
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
 from fashioniq.report.filters import ArticleFilters, article_filters

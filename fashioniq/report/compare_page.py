@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.report.dialogs import TOP, ArticleGroup, ShownTurn, shown_turns
 from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.plots import rank_histograms, versus_plot

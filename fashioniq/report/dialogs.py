@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fashioniq.data.evaluations import LoggedDialog
+from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.report.products import Card, ProductTable
 
 TOP = 10

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fashioniq.data.evaluations import LoggedDialog, Metrics, TurnMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import Metrics, TurnMetrics
 from fashioniq.report.cautions import cautions
 from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
 from fashioniq.report.filters import ArticleFilters, article_filters

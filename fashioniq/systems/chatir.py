@@ -25,7 +25,7 @@ from fashioniq.data.dialogues import (
     read_dialogues,
     read_search_space,
 )
-from fashioniq.data.evaluations import Questions, RoundFacts
+from fashioniq.data.facts import Questions, RoundFacts
 from fashioniq.data.topics import topics_of
 from fashioniq.encoders.protocol import unit
 from fashioniq.features.cards import cards_of

@@ -14,7 +14,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.evaluations import TurnFacts
+from fashioniq.data.facts import TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features

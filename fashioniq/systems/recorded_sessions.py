@@ -10,7 +10,7 @@ from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import SessionFacts
+from fashioniq.data.facts import SessionFacts
 from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError

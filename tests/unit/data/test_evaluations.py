@@ -6,15 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fashioniq.data.evaluations import (
-    LoggedDialog,
-    Metrics,
-    RoundFacts,
-    RoundMetrics,
-    TurnMetrics,
-    metrics_of,
-    read_metrics,
-)
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import Metrics, RoundMetrics, TurnMetrics, metrics_of, read_metrics
+from fashioniq.data.facts import RoundFacts
 from fashioniq.files import UserError, json_line
 
 RUN = Path(__file__).resolve().parents[3] / "results/people/demo-0.own.json"

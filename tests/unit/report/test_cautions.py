@@ -3,7 +3,8 @@
 import pytest
 from msgspec import UNSET
 
-from fashioniq.data.evaluations import MostSaid, TurnFacts, TurnMetrics
+from fashioniq.data.evaluations import TurnMetrics
+from fashioniq.data.facts import MostSaid, TurnFacts
 from fashioniq.report.cautions import cautions
 
 

@@ -5,7 +5,8 @@ import msgspec
 import pytest
 import torch
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, metrics_of
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import RoundMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.products import ItemCards

@@ -6,7 +6,9 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq.data.evaluations import LoggedDialog, TurnFacts, TurnMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import TurnMetrics
+from fashioniq.data.facts import TurnFacts
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.products import ItemCards

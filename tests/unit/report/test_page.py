@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from PIL import Image
 
-from fashioniq.data.evaluations import LoggedDialog, TurnMetrics, metrics_of
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import TurnMetrics, metrics_of
 from fashioniq.files import UserError
 from fashioniq.report import products
 from fashioniq.report.page import write_dialog_page

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 import torch
 
-from fashioniq.data.evaluations import LoggedDialog, RoundMetrics, TurnMetrics, metrics_of
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.chat import write_chat_page

@@ -10,7 +10,7 @@ import torch
 from fashioniq.askers.attribute_questions import CandidateAware
 from fashioniq.config import EvalChatIR
 from fashioniq.data.dialogues import Dialogue, Round, read_dialogues, write_dialogues
-from fashioniq.data.evaluations import Questions
+from fashioniq.data.facts import Questions
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor
 
 from fashioniq.config import Evaluation, option
-from fashioniq.data.evaluations import RoundFacts, SessionFacts, StatedFacts, TurnFacts
+from fashioniq.data.facts import RoundFacts, SessionFacts, StatedFacts, TurnFacts
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message, Turn
