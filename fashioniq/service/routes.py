@@ -104,7 +104,7 @@ def add_search(router: APIRouter) -> None:
     @router.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
     def find(service: Of, category: str, body: SearchBody) -> RankingReply:
         """Products for a whole dialog; nothing is stored."""
-        return service.search(category, body)
+        return service.searches.search(category, body)
 
     @router.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
     def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def add_search(router: APIRouter) -> None:
     )
     def similar(service: Of, category: str, product_id: str, k: Many = 8) -> RankingReply:
         """More products like one product."""
-        return service.similar(category, product_id, k)
+        return service.searches.similar(category, product_id, k)
 
     @router.get(
         "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response

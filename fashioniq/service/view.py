@@ -135,7 +135,7 @@ def state(request: Request, service: Service, served: Served, session: SessionRo
     """Values of the template for the present state of a conversation."""
     turns: list[TurnReply] = []
     if session is None:
-        last = service.first(served.category)
+        last = service.searches.first(served.category)
     else:
         stored = service.read(session, facets=True)
         served = service.models.version(session.model)

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from fashioniq.loop.dialog import Dialog
+from fashioniq.service.dialog_states import DRAWING
 from fashioniq.service.problems import Problem
-from fashioniq.service.service import DRAWING
 from tests.unit.service.conftest import Talking
 from tests.unit.service.test_page import ORIGIN, Shopper
 from tests.waiting import LIMIT
@@ -125,13 +125,13 @@ def test_a_search_without_a_session_generates_one_picture(client, service, talki
 
 
 def test_few_requests_may_generate_at_a_time(talking, service):
-    taken = [service._drawing.acquire(blocking=False) for _ in range(DRAWING)]
+    taken = [service.states._drawing.acquire(blocking=False) for _ in range(DRAWING)]
     refused = talking.turn(says="a red shirt")
     assert refused.status_code == 503 and refused.headers["retry-after"] and made(service) == []
     assert taken == [True] * DRAWING and Shopper(talking.client, "shirts").status == 200
-    service._drawing.release()
+    service.states._drawing.release()
     assert talking.turn(says="a red shirt").status_code == 201
-    assert service._drawing.acquire(timeout=LIMIT)
+    assert service.states._drawing.acquire(timeout=LIMIT)
     assert picture(talking, 1).content, "it is in the memory"
 
 

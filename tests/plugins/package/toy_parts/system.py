@@ -54,7 +54,7 @@ class Echo:
     """Asker: repeats the last reply."""
 
     def offer(self, talk: DialogState, gallery: Gallery) -> Message:
-        return Message(texts=list(talk.turns[-1].reply.texts or ())) if talk.turns else Message()
+        return Message(questions=list(talk.turns[-1].reply.texts or ())) if talk.turns else Message()
 
 
 class Halves:
