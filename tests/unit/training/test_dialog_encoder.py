@@ -135,7 +135,7 @@ def test_every_round_is_as_likely_and_a_fifth_lack_the_caption():
 
 def parts_left(mask, count=3000):
     random.seed(0)
-    dialogue = Dialogue("image", ("a b c d", "is it? yes", "was it? no"))
+    dialogue = Dialogue("image", tuple(map(Round.read, ("a b c d", "is it? yes", "was it? no"))))
     return Counter(partial_text(dialogue, mask, 0.2, " | ") for _ in range(count))
 
 
