@@ -4,7 +4,7 @@ A package offers a part by an entry point of the group `fashioniq.KIND`, such as
 takes the name of a part finds all of them; what a part of a kind has to be is in CONTRIBUTING.md.
 """
 
-import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -96,12 +96,19 @@ def names(kind: str) -> list[str]:
 
 
 def is_from_outside(kind: str, name: str) -> bool:
-    """Whether a name is that of a part of another package, rather than of a file, a folder or a model."""
+    """Whether a name is that of a part of another package, rather than of a file, a folder or a model.
+
+    A system can be a module alone, which then has to be there: no other kind of run has its name.
+    """
     module, _, attribute = name.partition(":")
     if module in BUILT_IN.get(kind, ()) or module in _OF_MODELS:
         return False
-    written = attribute.isidentifier() and all(map(str.isidentifier, module.split(".")))
-    return written or module in _installed(kind)
+    written = all(map(str.isidentifier, module.split(".")))
+    if kind == "systems" and not attribute:
+        there = written and importlib.util.find_spec(module.partition(".")[0]) is not None
+    else:
+        there = written and attribute.isidentifier()
+    return there or module in _installed(kind)
 
 
 def is_part(kind: str, name: str) -> bool:

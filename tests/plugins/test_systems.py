@@ -171,3 +171,14 @@ def test_a_kind_of_run_that_no_system_loads_is_refused(run, tmp_path, monkeypatc
     (tmp_path / "model.json").write_text(json.dumps({"kind": "toy_parts.user:Terse"}))
     with pytest.raises(UserError, match=r"there is no system toy_parts.user:Terse .it has no build"):
         fashioniq.load(tmp_path)
+
+
+def test_a_run_can_name_a_module_alone_as_its_system(tmp_path, monkeypatch):
+    (tmp_path / "toy_module.py").write_text("from toy_parts.system import Options, build, load\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    titles = {"A": "red dress", "B": "blue shirt", "C": "red shirt"}
+    (tmp_path / "model.json").write_text(json.dumps({"kind": "toy_module", "titles": titles}))
+    with pytest.raises(UserError, match=r"set FASHIONIQ_PARTS=toy_module$"):
+        fashioniq.load(tmp_path)
+    monkeypatch.setenv("FASHIONIQ_PARTS", "toy_module")
+    assert fashioniq.load(tmp_path).dialog().say("red shirt").products(1)[0].id == "C"
