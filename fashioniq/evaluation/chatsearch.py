@@ -31,7 +31,7 @@ from fashioniq.evaluation.chatsearch_tables import (
 )
 from fashioniq.evaluation.output import check_results
 from fashioniq.features.frozen import frozen_features
-from fashioniq.files import UserError, checksum, discard, write_json, write_jsonl, write_text
+from fashioniq.files import UserError, checksum, together, write_json, write_jsonl, write_text
 from fashioniq.metrics.ranking import ranks_of_scores
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
@@ -57,36 +57,39 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
     tasks, coverage = _tasks(data, features.positions)
     others = {path.stem: _scores(path, tasks) for path in map(Path, settings.scores)}
     found = searches(settings, data, features, device)
-    discard(out, *RESULTS)
-    ranks, asked, best = _search_all(settings, tasks, found, others, out)
-    first = next(iter(ranks))
-    metrics = ChatSearchMetrics(
-        protocol=ChatSearchMetrics.PROTOCOL,
-        data=str(settings.data),
-        samples={subtask: len(task.samples) for subtask, task in tasks.items()},
-        galleries={subtask: len(task.ids) for subtask, task in tasks.items()},
-        coverage=coverage,
-        features=features.facts,
-        run=str(settings.run) if settings.run else UNSET,
-        encoder=settings.encoder or UNSET,
-        seed=settings.seed,
-        rows=[{"method": name, **row_of(one, tasks)} for name, one in ranks.items()],
-        rounds=by_rounds(ranks, tasks),
-        checks=_checks(found[first], tasks, asked, ranks[first], settings.seed) if first in found else [],
-        shows_picture={
-            subtask: 100 * one.shows_Q.double().mean().item()
-            for subtask, one in asked.items()
-            if one.shows_Q is not None
-        },
-        differences=differences_of(ranks, tasks, settings.samples, settings.seed),
-        provenance=provenance(
-            {path.name: checksum(path) for path in (samples_file(settings.data, s, "test") for s in tasks)},
-            read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
-        ),
-    )
-    samples = [sample for task in tasks.values() for sample in task.samples]
-    write_topics(out, [TrecTopic(one.id, one.target, one.transcript) for one in samples])
-    _write(out, metrics, data, tasks, best=best)
+    with together(out, *RESULTS):
+        ranks, asked, best = _search_all(settings, tasks, found, others, out)
+        first = next(iter(ranks))
+        metrics = ChatSearchMetrics(
+            protocol=ChatSearchMetrics.PROTOCOL,
+            data=str(settings.data),
+            samples={subtask: len(task.samples) for subtask, task in tasks.items()},
+            galleries={subtask: len(task.ids) for subtask, task in tasks.items()},
+            coverage=coverage,
+            features=features.facts,
+            run=str(settings.run) if settings.run else UNSET,
+            encoder=settings.encoder or UNSET,
+            seed=settings.seed,
+            rows=[{"method": name, **row_of(one, tasks)} for name, one in ranks.items()],
+            rounds=by_rounds(ranks, tasks),
+            checks=_checks(found[first], tasks, asked, ranks[first], settings.seed) if first in found else [],
+            shows_picture={
+                subtask: 100 * one.shows_Q.double().mean().item()
+                for subtask, one in asked.items()
+                if one.shows_Q is not None
+            },
+            differences=differences_of(ranks, tasks, settings.samples, settings.seed),
+            provenance=provenance(
+                {
+                    path.name: checksum(path)
+                    for path in (samples_file(settings.data, s, "test") for s in tasks)
+                },
+                read_run(settings.run, ChatSearcherRun).provenance or None if settings.run else None,
+            ),
+        )
+        samples = [sample for task in tasks.values() for sample in task.samples]
+        write_topics(out, [TrecTopic(one.id, one.target, one.transcript) for one in samples])
+        _write(out, metrics, data, tasks, best=best)
     print_tables(metrics)
     print(f"results in {out}")
     return metrics
@@ -170,10 +173,9 @@ def _scores(path: Path, tasks: dict[Subtask, Queries]) -> dict[Subtask, Tensor]:
 def _write(
     out: Path, metrics: ChatSearchMetrics, data: Conversations, tasks: dict[Subtask, Queries], *, best: Best
 ) -> None:
-    """Write metrics.json, the table, and the page with some conversations of each sub-task."""
+    """Write the table, the page with some conversations of each sub-task, and metrics.json."""
     header = ["method", *COLUMNS, "mean"]
     rows = [cells_of(row) for row in metrics.rows]
-    write_json(out / "metrics.json", metrics.plain())
     write_text(
         out / "table.csv", csv_table(header, [[row.get(name) for name in header] for row in metrics.rows])
     )
@@ -189,6 +191,7 @@ def _write(
     total = sum(metrics.samples.values())
     results = Results(tables, best)
     write_samples_page(out / "report.html", data.folder, data.items, shown, total, results=results)
+    write_json(out / "metrics.json", metrics.plain())
 
 
 def _tasks(data: Conversations, positions: dict[str, int]) -> tuple[dict[Subtask, Queries], float]:
