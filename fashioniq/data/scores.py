@@ -11,14 +11,13 @@ of the first reference and the target. Only NumPy arrays and plain values are un
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fashioniq.data.arrays import UNREADABLE
-from fashioniq.files import UserError, atomic_write, refuse_special, why
+from fashioniq.files import UserError, refuse_special, why
 
 _LARGEST = 2 * 10**9  # bytes of a file of scores
 _ADMITTED = {
@@ -78,19 +77,6 @@ def matrix(given: Iterable[ScoreMatrix], query_ids: Sequence[str], index_ids: Se
         )
         scores_QN[place] = one.scores_QN[np.ix_(rows, columns)]
     return scores_QN
-
-
-def write_scores(path: Path, scores: ScoreMatrix) -> None:
-    """Write a .npz file atomically."""
-    content = BytesIO()
-    np.savez_compressed(
-        content,
-        scores=scores.scores_QN.astype(np.float32),
-        query_ids=np.array(scores.query_ids, dtype=np.str_),
-        index_ids=np.array(scores.index_ids, dtype=np.str_),
-    )
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content.getvalue())
 
 
 class _Unpickler(pickle.Unpickler):

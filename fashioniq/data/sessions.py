@@ -12,14 +12,13 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
 SESSION_SPLITS = ("train", "val")
-SessionSplit = Literal["train", "val"]
 _SESSION_FOLDERS, _GALLERY_FOLDERS = (".", "data"), (".", "image_splits", "../image_splits")
 
 

@@ -24,7 +24,7 @@ from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import MeasuredTask
 from fashioniq.evaluation.run import Evaluated, folder_of, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
-from fashioniq.files import UserError, read_json, together, typed, write_json
+from fashioniq.files import UserError, together, write_json
 from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.cautions import repetitive
@@ -115,12 +115,6 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
         f"measures after every turn and dialogs of each user in {out / 'report.html'}; table in {out / SUMMARY}"
     )
     return table
-
-
-def read_users(folder: Path) -> UserTable:
-    """Read the table of a folder. Raises UserError if it is missing or damaged."""
-    content = read_json(folder / SUMMARY, "the table of users", dict)
-    return typed(content, UserTable, folder / SUMMARY, "run eval-dialogs again")
 
 
 def headline(table: UserTable) -> str:

@@ -11,7 +11,6 @@ from fashioniq.language.tokens import folded, key_of, phrase_of
 from fashioniq.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent
-FILLER = "filler"
 
 
 @dataclass(frozen=True, eq=False)

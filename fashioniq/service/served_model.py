@@ -35,7 +35,6 @@ from fashioniq.systems import load
 
 Request = TypeVar("Request", bound=BaseModel)
 
-NAMING = ("about", "like", "less_like", "product_id", "product")  # fields of requests
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
 MANY = 20_000  # captions that are counted for them

@@ -5,11 +5,13 @@ import re
 import shutil
 from html import escape
 
+import msgspec
 import pytest
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from fashioniq.evaluation.users import TRAINING_ONLY, headline, read_users
+from fashioniq.data.evaluations import UserTable
+from fashioniq.evaluation.users import SUMMARY, TRAINING_ONLY, headline
 from fashioniq.features.store import FeatureStore
 from fashioniq.runs.trained import load_simulator
 
@@ -19,6 +21,10 @@ def session(*items):
         "target": ["u", items[-1]],
         "reference": [["u", ["is red", "has long sleeves"], item] for item in items[:-1]],
     }
+
+
+def read_users(folder):
+    return msgspec.json.decode((folder / SUMMARY).read_bytes(), type=UserTable)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fashioniq.data.scores import ScoreMatrix, read_scores, write_scores
+from fashioniq.data.scores import read_scores
 from fashioniq.files import UserError
 
 SCORES = np.array([[3, 1, 2], [0, 5, -4]], dtype=np.float32)
@@ -34,7 +34,7 @@ def written(tmp_path):
 
 
 def test_what_is_written_is_read(tmp_path):
-    write_scores(tmp_path / "scores.npz", ScoreMatrix(SCORES, QUERIES, ITEMS))
+    np.savez_compressed(tmp_path / "scores.npz", scores=SCORES, query_ids=QUERIES, index_ids=ITEMS)
     read = read_scores(tmp_path / "scores.npz")[""]
     assert np.array_equal(read.scores_QN, SCORES) and (read.query_ids, read.index_ids) == (QUERIES, ITEMS)
 
