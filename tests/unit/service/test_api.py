@@ -435,7 +435,7 @@ def test_a_session_begins_with_words_as_its_first_turn_or_with_a_product(client)
     later = found.turn(says="more formal", k=4).json()
     live = Dialog.start(showing_system()).about().say("is navy").about(ids(said)[0]).say("more formal")
     assert ids(later) == [product.id for product in live.nearest(4)]
-    found.client.app.state.service.forget()
+    found.client.app.state.service.states.forget()
     assert ids(found.turn(filters={}, k=4).json()) == ids(later)
     refused = client.post("/v1/sessions", json={"category": "dresses", "start": {"text": "xyzzy"}})
     assert refused.json()["code"] == "nothing-understood"
@@ -450,7 +450,7 @@ def test_a_system_that_asks_is_answered(service_of):
     talking = Talking(client, category="tops")
     one = talking.turn(says="a red top").json()
     assert one["question"].startswith("Is it") and one["turn"] == 1
-    service.forget()
+    service.states.forget()
     two = talking.turn(says="yes").json()
     assert two["question"].startswith("Is it") and two["question"] != one["question"]
     three = talking.turn(says="no").json()
@@ -651,7 +651,7 @@ def test_an_unexpected_error_tells_nothing(client, service, monkeypatch, caplog)
     def fail(*_):
         raise RuntimeError("secretvalue")
 
-    monkeypatch.setattr(service, "search", fail)
+    monkeypatch.setattr(service.searches, "search", fail)
     answer = client.post("/v1/categories/dresses/search", json={})
     assert answer.status_code == 500 and answer.json()["code"] == "internal"
     assert "secretvalue" not in answer.text + caplog.text
@@ -698,7 +698,7 @@ def test_a_database_file_that_was_replaced_is_told_and_stores_nothing(client, ta
 def test_more_requests_than_can_be_answered_in_time_are_refused_at_once(client, service, monkeypatch):
     monkeypatch.setattr("fashioniq.service.api.ADMITTED", 1)
     stop, started = threading.Event(), threading.Event()
-    monkeypatch.setattr(service, "similar", lambda *_: (started.set(), happened(stop)))
+    monkeypatch.setattr(service.searches, "similar", lambda *_: (started.set(), happened(stop)))
     path = "/v1/categories/dresses/products/p1/similar"
     slow = threading.Thread(target=client.get, args=[path])
     slow.start()

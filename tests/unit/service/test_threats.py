@@ -196,7 +196,7 @@ def test_logs_hold_no_words_ids_or_tokens_of_shoppers(client, service, caplog, m
     talking.turn(says=CANARY)
     client.get(f"/v1/categories/dresses/products/{CANARY}")
     client.post("/v1/categories/dresses/search", json={CANARY: CANARY})
-    monkeypatch.setattr(service, "search", lambda *_: 1 / int(f"0{CANARY}"[:1]))
+    monkeypatch.setattr(service.searches, "search", lambda *_: 1 / int(f"0{CANARY}"[:1]))
     client.post("/v1/categories/dresses/search", json={"turns": [{"says": f"is navy {CANARY}"}]})
     own = [
         record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))
