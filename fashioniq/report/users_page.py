@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.evaluations import LoggedDialog, TurnMetrics
+from fashioniq.data.dialog_log import LoggedDialog
+from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.report.dialogs import ArticleGroup, dialog_article
 from fashioniq.report.plots import rounds_plot
 from fashioniq.report.products import ProductTable
