@@ -4,6 +4,7 @@
 # make hostile: about 10,000 damaged and hostile inputs, under 30 minutes; SEED=1 for others, KILLS=200 for more kills
 # make mutants: are small bugs noticed by the tests? hours; SAMPLE=100 for fewer, SEED=1 for others
 # make bench: speed compared with plain implementations, about an hour; STAGE=ranks for one stage, BENCH='--threads 1' for options
+# make docs: the documentation site in site/
 # make release: wheel and source distribution in dist/
 # make bench-test: the tests of the benchmarks, which make test leaves out
 PYTHON ?= python3
@@ -21,7 +22,7 @@ demo test hostile bench-test: export OMP_NUM_THREADS ?= 1
 # bytecode is cached, so that workers and their subprocesses compile each module once
 test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo serve test check hostile mutants bench bench-test release clean
+.PHONY: demo serve test check hostile mutants bench bench-test docs release clean
 
 # pip asks rustc for its version, whose launcher would otherwise make ~/.rustup
 $(VENV)/ready: export RUSTUP_HOME = $(CURDIR)/$(VENV)/rustup
@@ -64,8 +65,12 @@ bench: $(VENV)/ready
 bench-test: $(VENV)/ready
 	$(BIN)/python -m pytest benchmarks
 
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/ready
+	$(BIN)/python -m mkdocs build --strict
+
 release: $(VENV)/ready
 	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist hostile.jsonl mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) build dist site hostile.jsonl mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """Text of a page for the site."""
     name = page.file.src_uri
+    if name.startswith(("results", "notebook")):
+        page.meta["search"] = {"boost": 0.1}  # who searches for a task is not looking for figures
     if name == "index.md":
         markdown = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
     if name == "reference/commands.md":

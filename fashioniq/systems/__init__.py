@@ -38,14 +38,6 @@ def load(
 ) -> System:
     """Load the system of a run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher.
 
-    >>> import fashioniq
-    >>> system = fashioniq.load("demo/runs/retriever")
-    >>> dialog = system.dialog().say("is red with long sleeves").say("not floral")
-    >>> [product.id for product in dialog.products(3)]
-    ['D...', 'D...', 'D...']
-    >>> dialog.undo().said
-    ['is red with long sleeves']
-
     The gallery holds the products of `split` that have features, or all of the catalog for "all". The data
     folder, the category and the feature store default to those used in training. With an `index`, a string of
     FAISS's `index_factory` such as "HNSW32", the search is approximate: the vectors and the index are stored in
@@ -57,6 +49,15 @@ def load(
     With an `encoder` in place of a run, such as a CLIP or a sentence encoder, nothing is trained: the catalog in `data`
     is searched by its vectors, which are computed if they are not there. Raises UserError if a file is missing or does
     not match the run.
+
+    Examples:
+        >>> import fashioniq
+        >>> system = fashioniq.load("demo/runs/retriever")
+        >>> dialog = system.dialog().say("is red with long sleeves").say("not floral")
+        >>> [product.id for product in dialog.products(3)]
+        ['D...', 'D...', 'D...']
+        >>> dialog.undo().said
+        ['is red with long sleeves']
     """
     if (run is None) == (encoder is None):
         raise UserError("expected a run or an encoder to search with; give one of them")
