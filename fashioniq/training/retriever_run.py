@@ -94,6 +94,10 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     fitted = not before and isinstance(model, LinearRetriever)
     halfway = fitted and settings.halfway
     if isinstance(model, LinearRetriever) and fitted:
+        print(
+            f"fitting ridge regression to {len(users.examples):,} texts, then the weights of words …",
+            flush=True,
+        )
         start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {

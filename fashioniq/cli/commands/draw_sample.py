@@ -10,6 +10,7 @@ from fashioniq.sample import draw_sample
 
 def run(settings: DrawSample) -> Path:
     """Draw the sample catalog and print its contents."""
+    print(f"drawing {3 * settings.products:,} products, about 200 a second …", flush=True)
     draw_sample(settings.data, settings.products, settings.seed)
     for category in categories_in(settings.data):
         catalog = Catalog(settings.data, category)

@@ -59,6 +59,8 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
         generator=settings.generator,
     )
     models = Models(store, inference, load, settings.models)
+    if loaded := [*settings.run, *([settings.encoder] if settings.encoder else [])]:
+        print(f"Loading {', '.join(loaded)} …", flush=True)
     try:
         models.open([*map(Path, settings.run), *_zero_shot(settings)])
     except Problem as error:
