@@ -103,7 +103,7 @@ def do_not_train(monkeypatch, catalog):
     row = MeasureComparison(name="R@10", running=1.0, new=2.0, passed=True)
     retriever = SimpleNamespace(max_words=20)
     changed = {
-        "_training_of": lambda settings: SimpleNamespace(
+        "_training_of": lambda settings, base: SimpleNamespace(
             data=catalog, category="dresses", features=None, attrs=False, word_vectors=None, run=settings.out / "run"
         ),
         "open_store": lambda *arguments: None,

@@ -92,7 +92,9 @@ class Learn(OnDevice, Seeded, InDatabase):
     """Train a retriever further on the conversations of the service, and activate it if it is better on later ones."""
 
     run: Path = required(
-        "run of train-retriever that serves now, from which training starts", reads="retriever"
+        "run of train-retriever that serves now, from which training starts, or an untrained search "
+        "(DATA/zero-shot/CATEGORY-NAME), of whose vectors a linear retriever is trained",
+        reads="retriever or zero-shot search",
     )
     out: Path = required("new folder of the training data, the new run (OUT/run), and the report")
     held_out: float = option(

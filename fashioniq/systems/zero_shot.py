@@ -37,12 +37,18 @@ MEANT = 256  # texts of which the mean is taken
 
 
 def prepare(
-    name: str, data: Path | None, category: str | None, features: Path | None = None, device: str = "auto"
+    name: str,
+    data: Path | None,
+    category: str | None,
+    features: Path | None = None,
+    device: str = "auto",
+    *,
+    out: Path | None = None,
 ) -> Path:
-    """Write the run of an encoder and a category of a catalog to DATA/zero-shot, if it is not there; return its folder.
+    """Write the run of an encoder and a category of a catalog to `out`, if it is not there; return its folder.
 
-    The feature store of the encoder is completed. Raises UserError if the encoder cannot be loaded, has no text half,
-    or has other vectors.
+    By default, this is a folder in DATA/zero-shot. The feature store is completed. Raises UserError if the
+    encoder cannot be loaded, has no text half, or has other vectors.
     """
     if data is None:
         raise UserError(
@@ -57,7 +63,7 @@ def prepare(
         category = known[0]
     catalog = Catalog(data, category)
     short = re.sub("[^A-Za-z0-9_.-]+", "-", Path(name).name)
-    run = catalog.root / "zero-shot" / f"{file_name(catalog.category)}-{short}"
+    run = out or catalog.root / "zero-shot" / f"{file_name(catalog.category)}-{short}"
     if features is None and (run / "model.json").exists():  # `load` compares the encoder
         found = FeatureStore(Path(str(settings_of(run).get("features"))))
         if read_run(run, ZeroShotRun).features == found.identity and is_complete(found, catalog):

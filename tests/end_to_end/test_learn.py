@@ -3,17 +3,21 @@
 import json
 import random
 import shutil
+import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import asdict
 from sqlalchemy import delete, insert
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.wording import Weights
+from fashioniq.data.wording import Weights, obeying
+from fashioniq.encoders.identity import Identity
+from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.store import open_store
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.sample.dialect import in_dialect
@@ -22,7 +26,7 @@ from fashioniq.service.learning.gate import replay
 from fashioniq.service.learning.growth import grow
 from fashioniq.service.learning.rules import LiveSession, LiveStep
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
-from fashioniq.systems import load
+from fashioniq.systems import load, zero_shot
 from fashioniq.training import wording
 from fashioniq.users.grammar import GarmentSpeaker
 
@@ -38,6 +42,21 @@ class World:
     run: Path
     log: Path
     shuffled: Path
+
+
+class Trigrams(Encoder):
+    """Texts as counts of their letter trigrams: an encoder without training that knows no word."""
+
+    def __init__(self, inputs):
+        self.size = 128
+        self.identity = Identity(encoder="trigrams", weights="-", image_size=None, dimensions=self.size)
+
+    def texts(self, texts):
+        counts = torch.zeros(len(texts), self.size)
+        for row, text in zip(counts, texts, strict=True):
+            for start in range(len(text) - 2):
+                row[zlib.crc32(text[start : start + 3].lower().encode()) % self.size] += 1
+        return unit(counts)
 
 
 def write_log(path, catalog, shuffled):
@@ -115,6 +134,7 @@ def world(once, project):
 def vectors_alone(monkeypatch):
     """Words have no weight: their synonyms would know the dialect that is to be learned."""
     monkeypatch.setattr(wording, "fit_weights", lambda *arguments, **options: (Weights(), {}))
+    monkeypatch.setattr(zero_shot, "WEIGHTS", Weights())
 
 
 @pytest.fixture
@@ -169,10 +189,44 @@ def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world)
     code, database = learn(world.shuffled, "--activate")
     gate = json.loads((tmp_path / "learned/gate.json").read_text())
     assert code == 1 and not gate["passed"]
-    assert any(reason.startswith("R@10") for reason in gate["reasons"])
+    assert any(reason.startswith("R@10 is") for reason in gate["reasons"])
     store = Store.open(database)
     assert store.active_model("dresses") is None
     store.close()
+
+
+def test_a_model_that_is_not_better_than_the_untrained_search_is_not_activated(
+    learn, world, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(zero_shot, "WEIGHTS", obeying(0.01))  # its words have synonyms of the dialect
+    code, database = learn(world.log, "--activate")
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    (row,) = [one for one in gate["rows"] if "untrained search by metadata" in one["name"]]
+    assert code == 1 and row["new"] <= row["running"] and not row["passed"]
+    (reason,) = gate["reasons"]
+    assert "not better than" in reason and reason in " ".join(capsys.readouterr().out.split())
+    assert reason in (tmp_path / "learned/report.html").read_text()
+    store = Store.open(database)
+    assert store.active_model("dresses") is None
+    store.close()
+    assert not (world.catalog / "zero-shot").exists()
+
+
+def test_a_service_without_training_learns_from_its_log(world, tmp_path, project, capsys):
+    catalog = shutil.copytree(world.catalog, tmp_path / "catalog")
+    run = zero_shot.prepare(f"{__name__}:Trigrams", catalog, "dresses")
+    options = {"database": f"sqlite:///{shutil.copy(world.log, tmp_path / 'service.db')}", "run": run}
+    options |= {"held_out": 0.2, "min_targets": 30, "epochs": 20, "out": tmp_path / "learned"}
+    code = main([*project.arguments("learn", **options), "--activate"])
+    told, failed = capsys.readouterr()
+    assert code == 0, told + failed
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    assert gate["passed"]
+    assert gate["rule"]["run"] == str(run.resolve()) and "crimson" in gate["new_words"]
+    first = gate["rows"][0]
+    assert first["name"] == "R@10" and first["new"] > first["running"] + 10
+    assert not any("untrained" in row["name"] for row in gate["rows"])  # it is the running model
+    assert "is active" in told and load(tmp_path / "learned/run").gallery.items.ids
 
 
 def test_a_folder_that_exists_is_not_overwritten(learn, tmp_path, world, capsys):

@@ -46,7 +46,7 @@ def judge(
     sessions: Sequence[LiveSession],
     running: Sequence[Sequence[int]],
     new: Sequence[Sequence[int]],
-    simulated: tuple[float, float],
+    simulated: tuple[float, float] | None,
     *,
     training: Sequence[LiveSession],
     shown: set[str],
@@ -54,8 +54,8 @@ def judge(
 ) -> Verdict:
     """Compare the ranks of two models in the same held-out sessions.
 
-    `simulated` is R@10 in simulated dialogs of the running and the new model; `shown` are the products shown before
-    the held-out sessions.
+    `simulated` is R@10 of the running and the new model in simulated dialogs, if there are any; `shown` are the
+    products shown before the held-out sessions.
     """
     turns = [(one, number, said) for one in sessions for number, said in enumerate(one.steps)]
     targets = [one.target for one, _, _ in turns]
@@ -86,10 +86,11 @@ def judge(
             values = hits_2R[:, chosen_R]
             worse = float(values[0].mean() - values[1].mean())
             rows.append(_measured(f"R@10, {name}", values, worse <= MOST_WORSE))
-    simulated_2R = np.array(simulated)[:, None]
-    held = simulated[0] - simulated[1] <= MOST_WORSE_SIMULATED
-    row = _measured("R@10, last turn of simulated dialogs", simulated_2R, held)
-    rows.append(msgspec.structs.replace(row, count=0))
+    if simulated is not None:
+        simulated_2R = np.array(simulated)[:, None]
+        held = simulated[0] - simulated[1] <= MOST_WORSE_SIMULATED
+        row = _measured("R@10, last turn of simulated dialogs", simulated_2R, held)
+        rows.append(msgspec.structs.replace(row, count=0))
     reasons += [
         f"{row.name} is {row.new:.2f}, with the running model {row.running:.2f}"
         + (", which chance may explain" if row.low is not None else "")
@@ -97,6 +98,16 @@ def judge(
         if not row.passed
     ]
     return Verdict(targets=count, rows=rows, reasons=reasons)
+
+
+def against_untrained(
+    name: str, untrained: Sequence[Sequence[int]], new: Sequence[Sequence[int]]
+) -> MeasureComparison:
+    """Compare the ranks of a new model with those of an untrained search in the same sessions."""
+    rank_2R = np.array([[rank for ranks in of for rank in ranks] for of in (untrained, new)], dtype=float)
+    hits_2R = 100 * (rank_2R < 10)
+    better = hits_2R[1].mean() > hits_2R[0].mean()
+    return _measured(f"R@10, and of the untrained search by {name}", hits_2R, better)
 
 
 def _measured(name: str, value_2R: Any, passed: bool) -> MeasureComparison:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import asdict
@@ -26,9 +27,10 @@ from fashioniq.runs.trained import load_retriever
 from fashioniq.service.inference import Inference
 from fashioniq.service.learning import export
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
-from fashioniq.service.learning.gate import judge, replay
+from fashioniq.service.learning.gate import against_untrained, judge, replay
 from fashioniq.service.learning.growth import grow, new_words
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
+from fashioniq.service.learning.untrained import covered, is_untrained, linear_start, untrained_searches
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict
 from fashioniq.service.models import Models
 from fashioniq.service.served_model import Served
@@ -52,10 +54,13 @@ def learn(settings: Learn) -> Gate:
         if settings.out.exists():
             raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
         check_writable(settings.out)
-        trained = _training_of(settings)
+        base, place = settings.run, Path(alone.enter_context(TemporaryDirectory(prefix="fashioniq-")))
+        if is_untrained(base):
+            base = linear_start(base, place / "run", settings.seed, settings.device)
+        trained = _training_of(settings, base)
         catalog = Catalog(trained.data, trained.category)
         features = open_store(trained.data, trained.category, trained.features, trained.attrs)
-        retriever, vocabulary, _ = load_retriever(settings.run, catalog.category, features)
+        retriever, vocabulary, _ = load_retriever(base, catalog.category, features)
         store = Store.open(settings.database, create=False)
         try:
             carry_out(store)
@@ -85,9 +90,9 @@ def learn(settings: Learn) -> Gate:
             frozen = trained.word_vectors is not None  # new words would keep random vectors
             words = [] if frozen else new_words(training, chosen.clients, vocabulary)
             print(f"{len(words)} new words, such as {', '.join(words[:8]) or 'none'}")
-            grow(settings.run, settings.out / "start", features, training, words)
+            grow(base, settings.out / "start", features, training, words)
             print(train_retriever(trained, _source(training, chosen.of("val"))))
-            verdict = _judged(settings, trained, catalog, chosen)
+            verdict = _judged(settings, trained, catalog, chosen, place)
             gate = Gate(**asdict(verdict), rule=rule, new_words=words, sizes=_sizes(chosen))
             export.write_report(settings.out, gate)
             _print_verdict(verdict, settings.out)
@@ -124,10 +129,10 @@ def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: 
     )
 
 
-def _training_of(settings: Learn) -> TrainRetriever:
-    """The settings of the running model's training, for a training that starts from OUT/start."""
+def _training_of(settings: Learn, base: Path) -> TrainRetriever:
+    """The settings of the training of the run `base`, for a training that starts from OUT/start."""
     return replace(
-        read_settings(settings.run / "config.yaml", TrainRetriever),
+        read_settings(base / "config.yaml", TrainRetriever),
         run=settings.out / "run",
         init_from=settings.out / "start",
         epochs=settings.epochs,
@@ -166,31 +171,53 @@ def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
     return partial(RecordedSessions, {"train": rows(training), "val": rows(val)})
 
 
-def _judged(settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: LearningSessions) -> Verdict:
-    """Verdict of the gate on the test sessions and on simulated dialogs."""
+def _judged(
+    settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: LearningSessions, place: Path
+) -> Verdict:
+    """Verdict of the gate on the test sessions and on simulated dialogs; `place` is for temporary files."""
     runs = settings.run, settings.out / "run"
     held_out = chosen.of("test")
     about_test = {said.item for one in held_out for said in one.steps} <= set(catalog.ids("test"))
     split = "test" if about_test else ALL  # what the service searched
     systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
     running, new = (replay(system, held_out) for system in systems)
-    simulated = tuple(_simulated(settings, trained, run) for run in runs)
-    return judge(
+    untrained = is_untrained(settings.run)  # reads texts, which no simulated user writes
+    users = read_run(settings.out / "run", RetrieverRun).users
+    simulated = [] if untrained else [_simulated(settings, trained, run, users) for run in runs]
+    verdict = judge(
         held_out,
         running,
         new,
-        (simulated[0], simulated[1]),
+        (simulated[0], simulated[1]) if simulated else None,
         training=chosen.of("train"),
         shown=chosen.shown,
         min_targets=settings.min_targets,
     )
+    if untrained:
+        return verdict
+    for name, search in untrained_searches(catalog, split, settings.device, place):
+        sessions = [
+            (one, ranks)
+            for one, ranks in zip(held_out, new, strict=True)
+            if covered(search, [one.target, *(said.item for said in one.steps if said.item)])
+        ]
+        if sessions:
+            replayed = replay(search, [one for one, _ in sessions])
+            row = against_untrained(name, replayed, [ranks for _, ranks in sessions])
+            verdict.rows.append(row)
+            if not row.passed:
+                verdict.reasons.append(
+                    f"R@10 is {row.new:.2f}, not better than {row.running:.2f} of the untrained search by {name}"
+                )
+    return verdict
 
 
-def _simulated(settings: Learn, trained: TrainRetriever, run: Path) -> float:
-    """R@10 after the last turn of simulated dialogs, averaged over the simulated users of the running model."""
-    users = [one for one in read_run(settings.run, RetrieverRun).users if one not in ("recorded", "live")]
+def _simulated(settings: Learn, trained: TrainRetriever, run: Path, users: Sequence[str]) -> float:
+    """R@10 after the last turn of simulated dialogs, averaged over those of the users that are simulated."""
     found = []
     for user in users:
+        if user in ("recorded", "live"):
+            continue
         options = EvalDialogs(
             run=run, data=trained.data, category=trained.category, features=trained.features, user=[user]
         )
