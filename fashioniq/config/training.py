@@ -144,7 +144,7 @@ class TrainCaptioner(Training, WithFeatures):
     beam: int = option(5, "beam width in validation; 1 is greedy", least=1, research=True)
     select: Literal["P", "BLEU-4", "BLEU-3"] = option(
         "P",
-        "measure of val that selects the epoch and stops the training: P of a listener who knows only people's "
+        "measure of val that selects the epoch and stops the training: P of a linear retriever fitted to recorded "
         "captions, BLEU-4 (paper), or BLEU-3 (released code)",
         research=True,
     )

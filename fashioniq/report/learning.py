@@ -1,4 +1,4 @@
-"""Page of `fashioniq learn`: what was learnt from, and whether the new model is better."""
+"""Page of `fashioniq learn`: what was learned from, and whether the new model is better."""
 
 from pathlib import Path
 from typing import Any

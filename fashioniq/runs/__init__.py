@@ -73,7 +73,7 @@ class RetrieverRun(_WithWords, kw_only=True):
     """model.json of a retriever.
 
     `users` are the users of its training: runs of captioners, "differences" or "recorded". `user` is the
-    first captioner, None without one. `dialogs` tells whether the users are simulated, recorded or both;
+    first captioner, None without one. `dialogs` says whether the users are simulated, recorded or both;
     the first runs have no `users`.
     """
 
@@ -160,7 +160,7 @@ class ChatSearcherRun(msgspec.Struct, kw_only=True):
     """model.json of a ChatSearcher.
 
     `language_model` is a folder or a name of the hub, "" for a decoder of our own; of what was not trained,
-    `tuned` "lora" or "frozen", the weights are there. `features` tells the frozen features.
+    `tuned` "lora" or "frozen", the weights are there. `features` are the frozen features.
     """
 
     KIND: ClassVar[str] = "chatsearcher"

@@ -73,7 +73,7 @@ class Shop:
 
 @dataclass(frozen=True)
 class LearningSessions:
-    """Sessions that may be learnt from, and those of the gate, whose split is test.
+    """Sessions that may be learned from, and those of the gate, whose split is test.
 
     `counts` are the numbers of sessions and turns that each rule left out. `clients` are the clients of the
     sessions, `shown` the products that were shown before `cut`.
