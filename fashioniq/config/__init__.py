@@ -1,5 +1,6 @@
 """Settings of the commands: one dataclass per command, one field per option. It does not import torch."""
 
+from fashioniq.config.conversations import TrainChatsearcher
 from fashioniq.config.data import (
     CaptionPairs,
     CheckData,
@@ -38,7 +39,6 @@ from fashioniq.config.generation import (
 )
 from fashioniq.config.retrievers import (
     RetrieverTrainingSettings,
-    TrainChatsearcher,
     TrainComposer,
     TrainDialogEncoder,
     TrainRetriever,

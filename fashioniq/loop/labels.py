@@ -2,11 +2,23 @@
 
 from array import array
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 _SPARSE = 16  # sets of at most one in so many products are stored as positions
+
+
+class Seen(Protocol):
+    """Labels of the products of a gallery by their vectors."""
+
+    def probability(self, label: str) -> np.ndarray | None:
+        """Probability of a label for each product, N; None for a label that is not known by sight."""
+        ...
+
+    def likely(self, item: int) -> list[str]:
+        """Labels that a product probably has."""
+        ...
 
 
 class Having(NamedTuple):

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,30 +22,17 @@ from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
 from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
-from fashioniq.loop.labels import Having, ProductLabels
+from fashioniq.loop.labels import Having, ProductLabels, Seen
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
-UNSEEN = (
-    2.0  # times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
-)
+# times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
+UNSEEN = 2.0
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
 _MOST_SETS = 256
-
-
-class Seen(Protocol):
-    """Labels of the products of a gallery by their vectors."""
-
-    def probability(self, label: str) -> np.ndarray | None:
-        """Probability of a label for each product, N; None for a label that is not known by sight."""
-        ...
-
-    def likely(self, item: int) -> list[str]:
-        """Labels that a product probably has."""
-        ...
 
 
 class BonusParts(NamedTuple):
