@@ -17,7 +17,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
 from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import discard, write_json, write_jsonl
+from fashioniq.files import together, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -73,10 +73,10 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
         speech=speech,
         provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
     )
-    discard(out, "metrics.json", "captions.jsonl")
-    if said:
-        write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
-    write_json(out / "metrics.json", metrics.plain())
+    with together(out, "metrics.json", "captions.jsonl"):
+        if said:
+            write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
+        write_json(out / "metrics.json", metrics.plain())
     _print_scores(metrics)
     print(f"results in {out}")
     return metrics

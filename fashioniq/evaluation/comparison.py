@@ -19,7 +19,7 @@ from fashioniq.evaluation.results import (
     read_evaluation,
     stated,
 )
-from fashioniq.files import UserError, discard, one_line, write_json, write_text
+from fashioniq.files import UserError, one_line, together, write_json, write_text
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
@@ -86,7 +86,8 @@ def compare(settings: Compare) -> dict[str, Any]:
     }
     _print_comparison(comparison)
     if settings.out:
-        _write(settings.out, comparison, models, settings.seed)
+        with together(settings.out, "comparison.json", "compare*.html"):
+            _write(settings.out, comparison, models, settings.seed)
         print(f"results in {settings.out}, paired dialogs in {settings.out / _page(1)}")
     return comparison
 
@@ -182,8 +183,7 @@ def _method(comparison: dict[str, Any]) -> str:
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
     first = models[0]
-    cards, missing = item_cards(first.seeds[0].metrics)  # before an earlier result is removed
-    discard(out, "comparison.json", "compare*.html")
+    cards, missing = item_cards(first.seeds[0].metrics)
     rows, decimals = comparison["models"], measure(comparison["measure"]).decimals
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
     flat = [

@@ -21,7 +21,7 @@ from fashioniq.data.sessions import Session, leakage, read_gallery, read_session
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.sessions import MEASURES
 from fashioniq.evaluation.single_turn_search import find, read_predictions
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, together, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, label, print_table, rounded
@@ -43,12 +43,13 @@ def score_sessions(settings: EvalSingleTurn) -> dict[str, Any]:
         found, share = _scored(settings, settings.sessions, canonical(category), Path(path))
         rows += found
         covered.append(share)
-    discard(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec")  # of pairs, scored before
     about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
     made = {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))}
     scores = about | made
-    write_json(out / "session_scores.json", scores)
-    write_text(out / "table.csv", csv_table(HEADER, [[row[name] for name in HEADER] for row in rows]))
+    table = csv_table(HEADER, [[row[name] for name in HEADER] for row in rows])
+    with together(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec"):  # of pairs, scored before
+        write_text(out / "table.csv", table)
+        write_json(out / "session_scores.json", scores)
     print(f"recorded sessions of {settings.split}, after the last turn; the items shown stay in the gallery")
     cells = [
         [str(row[name]) for name in HEADER[:3]] + [rounded(name, row[name]) for name in MEASURES]

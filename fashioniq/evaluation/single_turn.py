@@ -16,7 +16,7 @@ from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.single_turn_search import QueryRanks, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, discard, write_json, write_text
+from fashioniq.files import UserError, together, write_json, write_text
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
@@ -100,10 +100,10 @@ def evaluate(
         mean={name: mean([row[name] for row in rows]) for name in MEASURES},
         provenance=provenance({canonical(one.category): one.fingerprint() for one in catalogs}),
     )
-    discard(out, "metrics.json", "ranks.*.jsonl", "*.trec", "topics.*.tsv")
-    for task, answers in answered:
-        _write_answers(out, task, answers)
-    _write_tables(out, metrics)
+    with together(out, "metrics.json", "ranks.*.jsonl", "*.trec", "topics.*.tsv"):
+        for task, answers in answered:
+            _write_answers(out, task, answers)
+        _write_tables(out, metrics)
     _print(metrics)
     print(f"results in {out}")
     return metrics

@@ -20,7 +20,7 @@ from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of,
 from fashioniq.evaluation.requests.making import make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
-from fashioniq.files import UserError, discard, read_json, write_json, write_jsonl
+from fashioniq.files import UserError, read_json, together, write_json, write_jsonl
 from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
@@ -79,13 +79,13 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         families=families_of(found, shelf),
         provenance=provenance({catalog.category: catalog.fingerprint()}, made or None),
     )
-    discard(out, *FILES)
-    write_jsonl(out / "requests.jsonl", map(msgspec.to_builtins, found))
     cards = ItemCards(
         catalog.images, catalog.titles, {name: list(words) for name, words in shelf.labels_of.items()}
     )
-    write_requests_page(out / "report.html", metrics, table_of(metrics), found, cards)
-    write_json(out / "requests.json", metrics.plain())
+    with together(out, *FILES):
+        write_jsonl(out / "requests.jsonl", map(msgspec.to_builtins, found))
+        write_requests_page(out / "report.html", metrics, table_of(metrics), found, cards)
+        write_json(out / "requests.json", metrics.plain())
     header, *rows = table_of(metrics)
     print(
         f"share of the first {RESULTS} results that obey, in percent; {catalog.category}, "
