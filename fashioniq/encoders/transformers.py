@@ -72,7 +72,8 @@ class ImageText(TokenizingEncoder):
 
     def _images(self, **inputs: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
         """Vectors, and the hidden states of all layers."""
-        raise NotImplementedError
+        found = self.model.get_image_features(**inputs, output_hidden_states=True)
+        return found.pooler_output, found.hidden_states
 
 
 class CLIP(ImageText):
@@ -89,10 +90,6 @@ class CLIP(ImageText):
         text = self.model.text_model(input_ids=ids_BL, attention_mask=there_BL)
         return self.model.text_projection(text.pooler_output)  # type: ignore[no-any-return]
 
-    def _images(self, **inputs: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        found = self.model.get_image_features(**inputs, output_hidden_states=True)
-        return found.pooler_output, found.hidden_states
-
 
 class SigLIP(ImageText):
     """SigLIP and SigLIP 2 (Zhai et al. 2023; Tschannen et al. 2025), trained with texts padded to their full length."""
@@ -108,10 +105,6 @@ class SigLIP(ImageText):
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         found = self.model.text_model(input_ids=ids_BL, attention_mask=there_BL)
         return found.pooler_output  # type: ignore[no-any-return]
-
-    def _images(self, **inputs: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        found = self.model.get_image_features(**inputs, output_hidden_states=True)
-        return found.pooler_output, found.hidden_states
 
 
 class BLIP(ImageText):

@@ -138,7 +138,7 @@ def _client(url: str) -> Any:
             for path in [Path(parts.path), *Path(parts.path).rglob("*")]:
                 refuse_special(path)
             return MilvusClient(parts.path)
-        scheme = "http" if _is_loopback(host) else "https"
+        scheme = "http" if is_loopback(host) else "https"
         at = f"[{host}]" if ":" in host else host
         return MilvusClient(f"{scheme}://{at}:{port}", token=os.environ.get("MILVUS_TOKEN", ""), timeout=10)
     except UserError:
@@ -149,7 +149,8 @@ def _client(url: str) -> Any:
         ) from error
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,6 +1,5 @@
 """`fashioniq serve`."""
 
-import ipaddress
 import logging
 import socket
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import uvicorn
 
 from fashioniq.config import Serve
 from fashioniq.files import UserError, check_writable, why, writing
+from fashioniq.loop.milvus import is_loopback
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
 from fashioniq.service.inference import Inference
@@ -72,7 +72,7 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
     if settings.generator and not any(models.active(name).draws for name in models.categories):
         raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
     models.settle()
-    local = _is_loopback(settings.host) and not settings.proxy
+    local = is_loopback(settings.host) and not settings.proxy
     service = Service(store, models, inference, settings.explore, settings.spool)
     app = create_app(service, Access(store, local))
     server = Server(
@@ -138,10 +138,3 @@ def _listen(host: str, port: int) -> socket.socket:
     # asyncio does this for its own sockets only; without it, every answer takes 40 ms more
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
