@@ -126,9 +126,9 @@ def together(folder: Path, *replaced: str) -> Iterator[None]:
     mark = _waiting.set(waiting)
     try:
         yield
-        new = {temporary for temporary, _ in waiting.files}
+        new = {os.path.abspath(temporary) for temporary, _ in waiting.files}
         for path in (path for one, pattern in waiting.replaced for path in sorted(one.glob(pattern))):
-            if path not in new:
+            if os.path.abspath(path) not in new:
                 with writing(path):
                     path.unlink(missing_ok=True)
         for temporary, path in waiting.files:

@@ -299,6 +299,16 @@ def test_files_written_together_replace_earlier_ones_only_when_all_are_written(t
     assert (tmp_path / "metrics.json").stat().st_mode & 0o444 == 0o444
 
 
+@pytest.mark.parametrize("folder", [".", "part", "../part"])
+def test_a_relative_folder_keeps_the_new_files_that_match_what_they_replace(folder, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for content in ("old", "new"):
+        with together(Path(folder), "*.trec"):
+            write_text(Path(folder) / "run.trec", content)
+        assert (Path(folder) / "run.trec").read_text() == content
+
+
 def test_what_a_killed_command_left_is_removed_from_each_folder_of_files_written_together(tmp_path):
     left = [
         tmp_path / name
