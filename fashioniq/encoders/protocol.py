@@ -102,6 +102,12 @@ def check_finite(model: nn.Module) -> None:
             raise ValueError(f"{name} has weights that are NaN or infinite")
 
 
+def check_words(tokenizer: Any) -> None:
+    """Raise ValueError for a tokenizer without words, which `transformers` makes where its files are missing."""
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError("its tokenizer has no words; is its tokenizer.json or vocab.txt missing?")
+
+
 def digest_of(text: str) -> str:
     """First 16 hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import TokenizingEncoder, check_finite, fingerprint, unit
+from fashioniq.encoders.protocol import TokenizingEncoder, check_finite, check_words, fingerprint, unit
 
 TYPES = (
     "bert",
@@ -63,6 +63,7 @@ def load(name: str, kind: str, read: Read, device: torch.device | str) -> Senten
         elif what not in ("Transformer", "Normalize") or (what == "Transformer" and module["path"]):
             raise ValueError(f"its module {what} {module['path']} is not supported")
     tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    check_words(tokenizer)
     model, info = transformers.AutoModel.from_pretrained(name, output_loading_info=True)
     if lacking := sorted(one for one in info["missing_keys"] if not one.startswith("pooler.")):
         raise ValueError(f"{len(lacking)} tensors are missing, such as {lacking[0]}")

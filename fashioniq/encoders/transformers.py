@@ -12,7 +12,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.encoders.protocol import TokenizingEncoder, check_finite, digest_of, fingerprint, unit
+from fashioniq.encoders.protocol import (
+    TokenizingEncoder,
+    check_finite,
+    check_words,
+    digest_of,
+    fingerprint,
+    unit,
+)
 from fashioniq.encoders.weights import read_weights
 
 
@@ -172,6 +179,7 @@ def load(name: str, kind: str, weights: Path | None, device: torch.device | str)
     # The papers resized pictures with PIL.
     processor = transformers.AutoImageProcessor.from_pretrained(name, backend="pil")
     tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    check_words(tokenizer)
     config = transformers.AutoConfig.from_pretrained(name)
     tensors = blip_names(read_weights(weights)) if weights else {}
     if (places := tensors.get("vision_model.embeddings.position_embedding")) is not None:
