@@ -384,7 +384,7 @@ def test_the_configs_of_the_project_are_accepted_by_the_command_in_their_first_l
         settings = parse(SCRIPTS[script], flags)
         system = getattr(settings, "system", None)  # has options of its own
         kind = (system and plugins.options_of("systems", system)) or COMMANDS[SCRIPTS[script]]
-        assert type(settings) is kind and str(path.name) in " ".join(flags), path
+        assert isinstance(settings, kind) and str(path.name) in " ".join(flags), path
         check(settings)
 
 
