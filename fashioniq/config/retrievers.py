@@ -47,7 +47,8 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     )
     word_vectors: Path | None = option(
         None,
-        "text file of word vectors in GloVe or word2vec format, kept frozen (default: learned embeddings)",
+        "file of word vectors, as text (GloVe, word2vec, fastText) or .bin (word2vec, fastText), kept frozen (default: "
+        "learned embeddings)",
         reads="file",
         research=True,
     )

@@ -73,7 +73,7 @@ class SessionMetrics(TurnMetrics, kw_only=True):
 class RoundCosts(msgspec.Struct):
     """Costs of a round, means per dialog: words of the system's question and of the user's reply, pictures
     generated, those of them that failed, the shares of dialogs without a usable picture and with an unchanged
-    prompt, and seconds of generation.
+    prompt, and seconds of generation; and the most memory of the GPU in GB until its end.
     """
 
     round: int
@@ -84,6 +84,7 @@ class RoundCosts(msgspec.Struct):
     without_picture: float = 0.0
     unchanged: float = 0.0
     seconds: float = 0.0
+    gpu_gb: float = 0.0
 
 
 class EarlyStop(msgspec.Struct):
@@ -229,6 +230,7 @@ COSTS = (  # names in RoundCosts, and their decimal places in a table
     ("without_picture", 3),
     ("unchanged", 3),
     ("seconds", 2),
+    ("gpu_gb", 1),
 )
 
 

@@ -7,6 +7,7 @@ faster.
 from __future__ import annotations
 
 import re
+import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
+FASTTEXT = (793712314).to_bytes(4, "little")  # first bytes of fastText's binary files
 _LINES_TRIED = 10  # lines of a word vector file whose numbers are always parsed, to detect other formats
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are single words
 
@@ -106,11 +108,12 @@ class Vocabulary:
 
 
 def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[str]]:
-    """Word vectors from a GloVe or word2vec file, V×D, and the words that are missing in the file.
+    """Word vectors from a GloVe, word2vec or fastText file, V×D, and the words that are missing in the file.
 
     A missing hyphenated word gets the mean of its parts. Any other missing word gets a random vector of
-    similar scale, so that words remain distinct. Text files are read line by line; `.bin` is word2vec's
-    binary format. Raises UserError if the file is missing, truncated or in another format.
+    similar scale, so that words remain distinct. Text files are read line by line; `.bin` is the binary format of
+    word2vec, or of fastText, whose parts of words give a vector to words that it lacks. Raises UserError if the file
+    is missing, truncated or in another format.
     """
     if not path.is_file():
         raise UserError(f"there is no word vector file {path}")
@@ -118,9 +121,17 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[
     wanted = {part for word in words for part in (word, *word.split("-"))}
     try:
         found = _binary_rows(path, wanted) if path.suffix == ".bin" else _text_rows(path, wanted)
-    except (ValueError, EOFError, OSError, MemoryError) as error:
+    except (
+        ValueError,
+        EOFError,
+        OSError,
+        MemoryError,
+        ArithmeticError,
+        AssertionError,
+        struct.error,
+    ) as error:
         raise UserError(
-            f"{path} is not a complete word vector file in GloVe or word2vec format: {why(error)}"
+            f"{path} is not a complete word vector file in GloVe, word2vec or fastText format: {why(error)}"
         ) from error
     if odd := [word for word, row in found.items() if not np.isfinite(row).all()]:
         raise UserError(
@@ -163,8 +174,15 @@ def _text_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
 
 def _binary_rows(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
     from gensim.models import KeyedVectors  # slow to import, rarely needed
+    from gensim.models.fasttext import load_facebook_vectors
 
-    vectors = KeyedVectors.load_word2vec_format(str(path), binary=True)
+    with open(path, "rb") as file:
+        is_fasttext = file.read(4) == FASTTEXT
+    vectors = (
+        load_facebook_vectors(str(path))
+        if is_fasttext
+        else KeyedVectors.load_word2vec_format(str(path), binary=True)
+    )
     return {word: vectors[word].copy() for word in wanted if word in vectors}
 
 

@@ -34,7 +34,7 @@ class IllustratedState(NamedTuple):
 
 @dataclass
 class Costs:
-    """What the pictures of an evaluation cost, by round: dialogs, pictures by status, seconds.
+    """What the pictures of an evaluation cost, by round: dialogs, pictures by status, seconds, most memory of the GPU.
 
     `unchanged` counts dialogs whose prompt is that of the round before, and that keep their pictures.
     """
@@ -44,6 +44,7 @@ class Costs:
     without_picture: Counter[int] = field(default_factory=Counter)
     unchanged: Counter[int] = field(default_factory=Counter)
     seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    gpu_gb: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def rows(self) -> list[dict[str, float]]:
         """Means per dialog of every round."""
@@ -57,6 +58,7 @@ class Costs:
                     "without_picture": self.without_picture[number] / count,
                     "unchanged": self.unchanged[number] / count,
                     "seconds": self.seconds[number] / count,
+                    "gpu_gb": self.gpu_gb[number],
                 }
             )
         return rows
@@ -167,6 +169,8 @@ class Illustrated:
         for tried in attempts:
             costs.pictures.update((number, one.status) for one in tried)
             costs.seconds[number] += sum(one.seconds for one in tried)
+        if torch.cuda.is_available():
+            costs.gpu_gb[number] = torch.cuda.max_memory_allocated() / 1e9
         last = [tried[-1] for tried in attempts]
         outcomes = {row: last[at * self.count : (at + 1) * self.count] for at, row in enumerate(rows)}
         costs.without_picture[number] += sum(

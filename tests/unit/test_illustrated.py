@@ -183,6 +183,7 @@ def test_a_failed_picture_keeps_the_target_in_the_sample_and_is_counted():
         "without_picture": 1 / N,
         "unchanged": 0.0,
         "seconds": 0.5 * (N + 2) / N,
+        "gpu_gb": 0.0,
     }
 
 
@@ -224,6 +225,12 @@ def test_pictures_of_another_size_are_usable_and_no_failures():
     costs.unchanged.update({1: 1})
     costs.seconds[1] = 3.0
     assert costs.rows() == [
-        {"pictures": 1.5, "failed": 0.25, "without_picture": 0.25, "unchanged": 0, "seconds": 0},
-        {"pictures": 0.5, "failed": 0.5, "without_picture": 0, "unchanged": 0.5, "seconds": 1.5},
+        {"pictures": 1.5, "failed": 0.25, "without_picture": 0.25, "unchanged": 0, "seconds": 0, "gpu_gb": 0},
+        {"pictures": 0.5, "failed": 0.5, "without_picture": 0, "unchanged": 0.5, "seconds": 1.5, "gpu_gb": 0},
     ]
+
+
+def test_the_most_memory_of_the_gpu_is_told_for_each_round(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 22_300_000_000)
+    assert [row["gpu_gb"] for row in dialogs(Painter(target_of), turns=2)[1]] == [22.3, 22.3]

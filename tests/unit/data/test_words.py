@@ -104,6 +104,24 @@ def test_the_binary_format_gives_the_same_table(tmp_path):
     assert torch.equal(binary, text) and lacking == lacking_too
 
 
+def test_fasttext_gives_words_it_has_not_seen_the_vector_of_their_parts(tmp_path):
+    from gensim.models import FastText
+    from gensim.models.fasttext import save_facebook_model
+
+    model = FastText(
+        [["red", "dress", "stripes"]] * 20, vector_size=4, min_count=1, epochs=1, bucket=50, seed=1
+    )
+    save_facebook_model(model, str(tmp_path / "vectors.bin"))
+    table, lacking = load_word_vectors(tmp_path / "vectors.bin", Vocabulary(["red", "striped"]))
+    assert lacking == [] and "striped" not in model.wv.key_to_index
+    np.testing.assert_allclose(table[4:], [model.wv["red"], model.wv["striped"]], rtol=1e-5)
+    whole = (tmp_path / "vectors.bin").read_bytes()
+    for end in (8, 200):
+        (tmp_path / "vectors.bin").write_bytes(whole[:end])
+        with pytest.raises(UserError, match="is not a complete word vector file"):
+            load_word_vectors(tmp_path / "vectors.bin", Vocabulary(["red"]))
+
+
 def test_words_without_a_vector_are_the_mean_of_their_parts_or_else_random_and_all_different(tmp_path):
     (tmp_path / "vectors.txt").write_text(text_of(VECTORS))
     table, lacking = load_word_vectors(
