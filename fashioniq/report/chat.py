@@ -17,7 +17,7 @@ from fashioniq.report.templates import write_page
 
 COSTS_TITLE = (
     "Costs per dialog and round: words of the user and of the system's questions, pictures generated, those that "
-    "failed, shares of dialogs without a picture and with an unchanged prompt, seconds of generation, GB of the GPU"
+    "failed, shares of dialogs without a picture and with an unchanged prompt, seconds of generation"
 )
 Evaluated = Sequence[tuple[RoundMetrics, list[LoggedDialog]]]  # of each file
 
