@@ -15,7 +15,7 @@ from fashioniq.loop.messages import Message
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
 
-COMPLETED = 8  # captions of a turn that are completed, the most informative ones by their beginnings
+COMPLETED = 6  # captions of a turn that are completed, the most informative ones by their beginnings
 MOST_OTHERS = 5000  # products among which the listener looks for the target
 
 
