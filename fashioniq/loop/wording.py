@@ -68,6 +68,7 @@ class Wording:
         labels: Iterable[Collection[str] | None],
         texts: Iterable[str],
         seen: Seen | None = None,
+        *,
         said: Collection[str] = (),
         learned: Collection[str] | None = None,
     ) -> None:
@@ -110,7 +111,7 @@ class Wording:
             for name in ids
         )
         documents = (text_of(catalog, name) if words else "" for name in ids)
-        return cls(lexicon, weights, own, documents, seen, said or (), learned)
+        return cls(lexicon, weights, own, documents, seen, said=said or (), learned=learned)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""

@@ -193,7 +193,7 @@ def _reply(
 
 
 def row_of(
-    session_id: str, n: int, live: Dialog, ranking: RankingReply, wanted: Wanted, at: datetime
+    session_id: str, n: int, live: Dialog, ranking: RankingReply, wanted: Wanted, *, at: datetime
 ) -> TurnRow:
     """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
     assert ranking.query_id is not None

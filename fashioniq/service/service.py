@@ -109,7 +109,7 @@ class Service:
                 wanted,
                 watch,
             )
-        first = row_of(session.id, 0, live, ranking, wanted, self.store.now())
+        first = row_of(session.id, 0, live, ranking, wanted, at=self.store.now())
         first = replace(
             first,
             kind="start",
@@ -204,7 +204,7 @@ class Service:
             explores=explores,
         )
         live, ranking = self.searches.nearest(served, lambda: before().after(step), wanted, watch)
-        row = row_of(session.id, last.n + 1, live, ranking, wanted, self.store.now())
+        row = row_of(session.id, last.n + 1, live, ranking, wanted, at=self.store.now())
         row = replace(
             row,
             kind="drop" if request.drop else kind_of(step),

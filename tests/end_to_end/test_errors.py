@@ -159,7 +159,7 @@ CASES = [
     case("ids_must_be_as_many_as_vectors", "vectors", "1 ids", "60 rows", ids="{tmp}/ids.json", damage=first_and_one_id),
     case("vectors_that_are_not_finite_are_refused", "vectors", "expected finite numbers", vectors="{tmp}/nan.npy", damage=not_finite),
     # weights of an encoder
-    case("imagenet_weights_without_a_network_name_the_ways_out", "pictures", "could not be downloaded", "--weights FILE", "--weights none",
+    case("imagenet_weights_without_a_network_name_the_ways_out", "pictures", "could not be downloaded", "model.safetensors", "--weights",
          weights="imagenet"),
     case("an_unknown_encoder_is_named", "pictures", "efficientnet-b99", "efficientnet-b7", encoder="efficientnet-b99"),
     case("a_size_that_an_encoder_does_not_take_is_told", "pictures", "vit_tiny_patch16_224 does not support pictures of 64 pixels",

@@ -37,7 +37,7 @@ def run(settings: DescribePictures) -> Path:
         found = len(new) - len(unreadable)
         if settings.count is None:
             log.write(digest_of)
-    _report(settings, log, images, digest_of, unreadable, found)
+    _report(settings, log, images, digest_of, unreadable=unreadable, new=found)
     return log.path.parent
 
 
@@ -114,6 +114,7 @@ def _report(
     log: DescriptionLog,
     images: dict[str, Path],
     digest_of: dict[str, str],
+    *,
     unreadable: dict[str, str],
     new: int,
 ) -> None:
