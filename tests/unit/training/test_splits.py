@@ -63,8 +63,8 @@ def test_the_words_of_a_chatsearcher_are_those_of_train():
         SampleOrigin("people"),
         "train",
     )
-    found = words(chatsearcher_run._vocabulary(SimpleNamespace(items=items), [said], 1))
-    assert found - {word.strip(":").lower() for word in ROLES.values()} == {"red", "longer"}
+    found = words(chatsearcher_run._vocabulary(SimpleNamespace(items=items), [said], ["linen"], 1))
+    assert found - {word.strip(":").lower() for word in ROLES.values()} == {"red", "longer", "linen"}
 
 
 @pytest.mark.parametrize("count", [2, 7])
