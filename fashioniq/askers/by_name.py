@@ -20,7 +20,7 @@ from fashioniq.data.parts import PartInputs, named_part
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, checksum
-from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.endpoint import ENDPOINT, Endpoint
 from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.llm.prompts import read_prompts
 from fashioniq.loop.gallery import Gallery
@@ -29,8 +29,6 @@ from fashioniq.models.device import pick_device
 from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.search_space import search_space
-
-ENDPOINT = "endpoint:"
 
 
 def endpoint(settings: EndpointOptions, name: str) -> Endpoint:

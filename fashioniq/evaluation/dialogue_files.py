@@ -13,7 +13,6 @@ from rich.progress import track
 
 from fashioniq import plugins
 from fashioniq.askers.by_name import (
-    ENDPOINT,
     asker_of,
     endpoint,
     nothing_searched,
@@ -30,6 +29,7 @@ from fashioniq.data.parts import named_part
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, checksum, read_json, remove_leftovers, write_json
 from fashioniq.generators.described_products import describer_of
+from fashioniq.llm.endpoint import ENDPOINT
 from fashioniq.llm.local import VisualQuestionAnswerer
 from fashioniq.llm.prompts import PROMPTS, read_prompts
 from fashioniq.locks import locked
@@ -188,9 +188,8 @@ def _user(
     own = read_prompts(settings.prompt)
     if name.startswith(ENDPOINT):
         return Visual(RemoteModel(endpoint(settings, name), own), PicturesByName(paths), names)
-    answer = (
-        None if own["answer"] == PROMPTS["answer"] else own["answer"]
-    )  # local models have the prompt they learned
+    # local models have the prompt that they learned
+    answer = None if own["answer"] == PROMPTS["answer"] else own["answer"]
     model = VisualQuestionAnswerer(name, pick_device(settings.device), answer)
     return Visual(model, PicturesByName(paths), names)
 

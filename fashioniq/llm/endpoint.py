@@ -21,6 +21,7 @@ from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_a
 from fashioniq.llm.completer import Sampling
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
+ENDPOINT = "endpoint:"  # before the name of a model on a server
 MOST_BYTES = 10_000_000  # maximum size of an answer
 CACHE = Path("runs/endpoint-cache")  # answers; cached requests are not sent again
 BLOCKED = ("moderation_blocked", "content_policy_violation", "content_filter")  # codes of refused prompts

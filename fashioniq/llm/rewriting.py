@@ -9,7 +9,7 @@ from fashioniq.data.dialogues import Round, each, last_round
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.llm.completer import Completer
-from fashioniq.llm.endpoint import Endpoint
+from fashioniq.llm.endpoint import ENDPOINT, Endpoint
 from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.models.device import pick_device
@@ -20,7 +20,7 @@ Write = Callable[[Sequence[Sequence[Round]]], Sequence[Prompts]]
 WriteText = Callable[[Sequence[Sequence[Round]]], list[str]]  # the dialogs of a batch → a text of each
 TOKENS = 80  # per description
 LONGEST = 600  # maximum characters of a description
-ENDPOINT, LOCAL = "endpoint:", "local:"
+LOCAL = "local:"
 _NUMBER = re.compile(r"^\W*(?:\d+\s*[.):])?\s*")
 
 
@@ -39,9 +39,7 @@ class ByModel:
 
     def __init__(self, model: Completer, count: int = 1, own: Mapping[str, str] = PROMPTS) -> None:
         self.model, self.count, self.own = model, count, own
-        self._texts: dict[
-            tuple[str, ...], str
-        ] = {}  # so that a dialog is rewritten once for text and prompts
+        self._texts: dict[tuple[str, ...], str] = {}  # one rewriting of a dialog serves text and prompts
 
     def text(self, dialogs: Sequence[Sequence[Round]]) -> list[str]:
         """One text of each dialog (R1)."""

@@ -47,7 +47,9 @@ class DescriptionLog:
         """Raise UserError if there are descriptions from elsewhere."""
         for path in self.files.values():
             if path.exists() and not self.path.exists():
-                raise UserError(f"{path} was not written by describe-pictures; move it away, or keep it")
+                raise UserError(
+                    f"{path} was not written by describe-pictures; move it away to write descriptions anew"
+                )
 
     @property
     def files(self) -> dict[str, Path]:

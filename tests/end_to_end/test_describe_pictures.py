@@ -97,6 +97,15 @@ def test_a_captioning_model_describes_each_picture_once(describe, shop, caption_
     assert descriptions(shop)["train"].keys() == {"a", "b", "c"}
 
 
+def test_a_model_with_another_part_of_its_weights_is_another_model(tmp_path):
+    found = set()
+    for last in (b"second", b"other"):
+        for number, content in enumerate((b"first", last)):
+            (tmp_path / f"model-0000{number}.safetensors").write_bytes(content)
+        found.add(describe_pictures._identity(str(tmp_path)))
+    assert len(found) == 2
+
+
 def test_an_interrupted_run_continues_where_it_stopped(describe, shop, caption_model, monkeypatch):
     describe(model=str(caption_model))
     whole = descriptions(shop)

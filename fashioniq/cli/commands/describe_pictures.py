@@ -9,12 +9,14 @@ from pathlib import Path
 from PIL import Image
 from rich.progress import Progress
 
-from fashioniq.askers.by_name import ENDPOINT, endpoint
+from fashioniq.askers.by_name import endpoint
 from fashioniq.config import DescribePictures
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
+from fashioniq.encoders.protocol import digest_of
 from fashioniq.files import UserError, checksum
 from fashioniq.llm.describing import PictureDescriber, check_attributes, endpoint_describer, local_describer
+from fashioniq.llm.endpoint import ENDPOINT
 from fashioniq.locks import exclusive
 from fashioniq.models.device import pick_device
 from fashioniq.prepare.described import DescriptionLog, SeenPicture
@@ -48,7 +50,7 @@ def _identity(name: str) -> str:
     weights = "".join(checksum(path) for path in sorted(Path(name).glob("*.safetensors")))
     if not weights:
         raise UserError(f"expected a model with .safetensors in {name}, found none; correct --model")
-    return f"{Path(name).resolve().name} {weights[:16]}"
+    return f"{Path(name).resolve().name} {digest_of(weights)}"
 
 
 def _images(catalog: Catalog, count: int | None) -> dict[str, Path]:

@@ -147,8 +147,9 @@ def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
                 f"the labels of {other[0]} are not English, as templates are; give --language-model"
             )
         return Templates()
-    from fashioniq.askers.by_name import ENDPOINT, endpoint
+    from fashioniq.askers.by_name import endpoint
     from fashioniq.llm.conversations import LanguageModelWriter
+    from fashioniq.llm.endpoint import ENDPOINT
     from fashioniq.llm.local import LocalLanguageModel
     from fashioniq.models.device import pick_device
 
