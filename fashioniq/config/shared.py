@@ -126,10 +126,9 @@ class Questioning:
 
     language_model: str | None = option(
         None,
-        "language model that asks (few-shot, unanswered; PlugIR, else about labels): a folder, a Hugging Face name, or "
-        "endpoint:NAME for a model at OPENAI_BASE_URL",
+        "language model that asks the questions of few-shot, unanswered and PlugIR (without one, PlugIR asks about "
+        "labels): a folder, a Hugging Face name, or endpoint:NAME for a model at OPENAI_BASE_URL",
     )
-
     candidates: int = option(
         100,
         "nearest products among which the question is to tell the target (PlugIR: 500)",

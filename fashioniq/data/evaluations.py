@@ -11,12 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from fashioniq.data.facts import (
-    RoundFacts,
-    SessionFacts,
-    Text,
-    TurnFacts,
-)
+from fashioniq.data.facts import RoundFacts, SessionFacts, Text, TurnFacts
 from fashioniq.files import UserError, read_json, typed
 from fashioniq.provenance import Provenance
 

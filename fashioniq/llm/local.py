@@ -140,9 +140,8 @@ class VisionLanguageModel:
         self.tokens = {"prompt": 0, "answer": 0}
         if not getattr(self._processor, "chat_template", None):
             raise UserError(f"{name} has no chat template; give a model that was trained for conversations")
-        self._sampling, self._seed = ({"do_sample": False}, seed)
-        if sampling.temperature:
-            self._sampling = {"do_sample": True, **sampling._asdict()}
+        drawn: dict[str, Any] = sampling._asdict() if sampling.temperature else {}
+        self._sampling, self._seed = {"do_sample": bool(drawn), **drawn}, seed
 
     @torch.inference_mode()
     def complete(

@@ -22,9 +22,7 @@ from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.pictures import encoded
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.replies import (
-    WIDTH,
-)
+from fashioniq.service.replies import WIDTH
 from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnBody
 from fashioniq.service.searches import Searches, Wanted, Watch, check_known, row_of, stored_reply

@@ -46,9 +46,8 @@ def build(options: EvalDAR) -> list[Task]:
 
     if options.rewrite != "auto":
         rewriting(options.rewrite)  # refuses it before the search space is encoded
-    without_pictures = options.generator is None and set(weights_of(options)) == {
-        1.0
-    }  # PlugIR's rewriting alone
+    # PlugIR's rewriting alone has no pictures
+    without_pictures = options.generator is None and set(weights_of(options)) == {1.0}
     generator = (
         None if without_pictures else generator_of(options, options.data, options.category, options.device)
     )
