@@ -162,7 +162,9 @@ def with_parts(kind: type, given: Callable[[str], list[str]]) -> type:
     for name, (*_, known) in _options(kind).items():
         part = known["part"]
         for value in given(name) if part not in (None, "systems") else ():
-            if plugins.is_part(part, value) and (own := plugins.options_of(part, value)) is not None:
+            # the sections of models have the options of the built-in ones
+            adds_options = plugins.is_from_outside if "." in name else plugins.is_part
+            if adds_options(part, value) and (own := plugins.options_of(part, value)) is not None:
                 section, dot, of_section = name.partition(".")
                 if dot:  # the name of the part is one of its options
                     own = _with_field(own, of_section, str, option(value, known["help"], part=part))

@@ -56,8 +56,9 @@ def installed(wheel, tmp_path_factory):
     site = next((root / "venv").glob("lib/python*/site-packages"))
     (site / "libraries.pth").write_text("\n".join(sorted(libraries)))  # their .pth files are not read
     pip = "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--disable-pip-version-check"
-    ran(sys.executable, *pip, wheel)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # pip asks rustc for its version, whose launcher would otherwise make ~/.rustup
+    ran(sys.executable, *pip, wheel, env={**environment, "RUSTUP_HOME": str(root / "rustup")})
 
     def run(*arguments):
         return ran(python.parent / "fashioniq", *arguments, cwd=root, env=environment).stdout
