@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 T = TypeVar("T")
-
-
 _TEMPORARY = re.compile(r"\..+-[a-z0-9_]{8}(\.[a-z]+)?")  # names of the temporary files in `atomic_write`
 
 
@@ -38,10 +36,8 @@ def one_line(text: str, most: int = 2000) -> str:
 
 def plain(text: str) -> str:
     """Text with a space for each control character, also line breaks and half surrogate pairs."""
-    return "".join(
-        " " if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
-        for character in text
-    )
+    control = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(" " if unicodedata.category(one) in control else one for one in text)
 
 
 def why(error: BaseException, most: int = 160) -> str:
@@ -67,11 +63,13 @@ def refuse_special(path: Path) -> None:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of `path`.
 
-    On success the temporary file is synced and renamed to `path`; otherwise it is removed.
-    Raises UserError if the disk is full or the folder cannot be written.
+    On success the temporary file is synced and renamed to `path`; otherwise it is removed. Raises UserError if the
+    disk is full, the folder cannot be written, or `path` is a folder.
     """
     waiting = _waiting.get()
     try:
+        if path.is_dir():  # found now, not after other files have been replaced
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         path.parent.mkdir(parents=True, exist_ok=True)
         if waiting is not None and all(other.parent != path.parent for _, other in waiting.files):
             remove_leftovers(path.parent)
@@ -183,31 +181,33 @@ def check_writable(folder: Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise cannot_write(folder, NotADirectoryError(errno.ENOTDIR, f"{existing} is not a folder"))
-    try:
+    with writing(folder):
         tempfile.TemporaryFile(dir=existing).close()
-    except OSError as error:
-        raise cannot_write(folder, error) from error
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a new folder, which is removed at the end. Raises UserError if it cannot be made."""
+    with writing(Path("a temporary folder")):
+        folder = tempfile.TemporaryDirectory(prefix="fashioniq-")
+    with folder as name:
+        yield Path(name)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_write(path) as temporary:
-        # truncated texts can contain half a surrogate pair, which is not valid UTF-8
-        temporary.write_text(text, encoding="utf-8", errors="replace")
+        temporary.write_text(text, encoding="utf-8", errors="replace")  # it may have half a surrogate pair
 
 
 def discard(folder: Path, *patterns: str) -> None:
-    """Remove the files of an earlier result that match the patterns, in the order of the patterns, and what
-    killed runs left in the folder.
-
-    Raises UserError if a file cannot be removed.
+    """Remove the files of an earlier result that match the patterns, in the order of the patterns, and what killed
+    runs left in the folder. Raises UserError if a file cannot be removed.
     """
     remove_leftovers(folder)
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
-        try:
+        with writing(path):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise cannot_write(path, error) from error
 
 
 def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
@@ -228,9 +228,8 @@ def json_line(record: Any) -> str:
 
 @contextmanager
 def reading(path: Path, what: str, need: str) -> Iterator[None]:
-    """Convert errors raised inside, while reading the text file `path`, to UserError.
-
-    `what` describes the file; `need` tells the user what to do if it is missing.
+    """Convert errors raised inside, while reading the text file `path`, to UserError. `what` describes the file;
+    `need` tells the user what to do if it is missing.
     """
     refuse_special(path)
     try:
@@ -283,8 +282,7 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
 
     Raises UserError for missing keys and wrong types; `repair` tells the user what to do.
     """
-    fields = msgspec.structs.fields(kind)  # type: ignore[arg-type]
-    required = {field.encode_name for field in fields if field.required}
+    required = {one.encode_name for one in msgspec.structs.fields(kind) if one.required}  # type: ignore[arg-type]
     if missing := required - set(content):
         raise UserError(f"{path} lacks {', '.join(sorted(missing))}: {repair}")
     try:

@@ -29,6 +29,7 @@ from fashioniq.waiting import within
 
 S = TypeVar("S")
 T = TypeVar("T")
+U = TypeVar("U")
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_PIXELS = 50_000_000  # a photo of 50 megapixels needs 150 MB as RGB
@@ -206,7 +207,7 @@ class PictureReader(Generic[S, T]):
                 _end(broken)
                 self._pool = self._new_pool()
                 try:
-                    self._pool.schedule(os.getpid).result(STALLED)
+                    self._done(self._pool, self._pool.schedule(os.getpid))
                 except (BrokenProcessPool, ProcessExpired, TookTooLong) as error:
                     raise UserError(
                         "no process for decoding pictures could be started: run the command as a program, "
@@ -216,7 +217,7 @@ class PictureReader(Generic[S, T]):
 
     def _result(self, waiting: _Waiting[S], again: bool = True) -> T | UnreadableImage:
         try:
-            return self._done(waiting)
+            return self._done(waiting.pool, waiting.done)
         except TookTooLong:
             return UnreadableImage(f"not decoded within {self._seconds:g} seconds")
         except (BrokenProcessPool, ProcessExpired) as error:
@@ -225,10 +226,10 @@ class PictureReader(Generic[S, T]):
             code = f" (exit code {error.exitcode})" if isinstance(error, ProcessExpired) else ""
             return UnreadableImage(f"its decoder died twice{code}")
 
-    def _done(self, waiting: _Waiting[S]) -> T | UnreadableImage:
+    def _done(self, pool: ProcessPool, done: Future[U]) -> U:
         limit, ended, began = self._seconds + STALLED, self._ended, time.monotonic()
-        while not wait([waiting.done], min(limit, LOOK)).done:
-            if not waiting.pool.active:  # what is scheduled while it gives up never ends
+        while not wait([done], min(limit, LOOK)).done:
+            if not pool.active:  # what is scheduled while it gives up never ends
                 raise BrokenProcessPool
             if self._ended != ended:  # pictures of other threads came first
                 ended, began = self._ended, time.monotonic()
@@ -237,8 +238,7 @@ class PictureReader(Generic[S, T]):
                     f"the processes that decode pictures have read none for {limit:g} seconds; run the same "
                     "command again, or use --workers 0"
                 )
-        read: T | UnreadableImage = waiting.done.result(0)
-        return read
+        return done.result(0)
 
 
 def _end(pool: ProcessPool) -> None:

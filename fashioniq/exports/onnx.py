@@ -1,7 +1,6 @@
 """ONNX files of a trained retriever: the image embedding, and the query of whole dialogs, each also in int8."""
 
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from fashioniq import __version__
 from fashioniq.data.items import Items
 from fashioniq.exports.folder import check_folder
-from fashioniq.files import UserError, atomic_write, checksum, discard, why, write_json
+from fashioniq.files import UserError, atomic_write, checksum, discard, temporary_folder, why, write_json
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun
@@ -67,8 +66,7 @@ def export_onnx(run: Path, out: Path) -> ExportDifference:
             "to ONNX; give another run"
         )
     check_folder(out, ABOUT, lambda known: {"weights", "words", "checked"} <= known.keys(), unfinished=FILES)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         for graph, model in (("embed_images", _ImageEmbedding(retriever)), ("query", retriever)):
             _write_graph(folder / f"{graph}.onnx", model, graph, about.sizes)
             _quantize(folder / f"{graph}.onnx", folder / f"{graph}.int8.onnx")

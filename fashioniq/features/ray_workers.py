@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from fashioniq.features.picture_source import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, StorePart
-from fashioniq.files import UserError, one_line, why
+from fashioniq.files import UserError, one_line, temporary_folder, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
@@ -107,8 +106,8 @@ class _Worker:
         places: Places = pickle.loads(row["places"])
         part: StorePart | UserError
         try:
-            with TemporaryDirectory() as folder:
-                source = replace(self._source, catalog=self._fetch(places, Path(folder)))
+            with temporary_folder() as folder:
+                source = replace(self._source, catalog=self._fetch(places, folder))
                 (part,) = source.parts([list(places)], lambda count: None)
         except UserError as error:
             part = error

@@ -9,10 +9,10 @@ import gzip
 import json
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from fashioniq.files import temporary_folder
 from fashioniq.metrics.java import BRIEF, PACKAGE, NotComputed, java_program, run_java
 
 # tokenised hypotheses, and the tokenised references of each
@@ -37,8 +37,8 @@ def meteor(systems: Sequence[System]) -> list[float]:
     ]
     counts = iter(_meteor_answers(asked, len(asked), PARAPHRASES))
     evals = [" ||| ".join(["EVAL", *(next(counts) for _ in hypotheses)]) for hypotheses, _ in systems]
-    with tempfile.TemporaryDirectory() as folder:
-        no_paraphrases = Path(folder) / "paraphrases.gz"
+    with temporary_folder() as folder:
+        no_paraphrases = folder / "paraphrases.gz"
         no_paraphrases.write_bytes(gzip.compress(b""))
         answers = _meteor_answers(evals, len(asked) + len(systems), no_paraphrases)
     scores, line = [], -1
@@ -88,8 +88,8 @@ def _spice(system: System, classes: str) -> float:
         {"image_id": number, "test": hypothesis, "refs": list(several)}
         for number, (hypothesis, several) in enumerate(zip(*system, strict=True))
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        captions = Path(folder) / "captions.json"
+    with temporary_folder() as folder:
+        captions = folder / "captions.json"
         captions.write_text(json.dumps(rows), encoding="utf-8")
         arguments = [
             "-Xmx8G",

@@ -5,7 +5,9 @@ import select
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from fashioniq.files import (
     read_json,
     read_text,
     remove_leftovers,
+    temporary_folder,
     together,
     write_json,
     write_jsonl,
@@ -171,6 +174,27 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         write_text(tmp_path / "file" / "a.txt", "new")
+
+
+def test_a_folder_in_place_of_one_of_several_files_leaves_the_others_as_they_were(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").write_text("before")
+    with pytest.raises(UserError, match=r"cannot write .*a: Is a directory"), ExitStack() as files:
+        for path in [files.enter_context(atomic_write(tmp_path / name)) for name in "ab"]:
+            path.write_text("after")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+    assert (tmp_path / "b").read_text() == "before"
+
+
+def test_a_temporary_folder_is_removed_and_one_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        (folder / "a").touch()
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    missing = temporary_folder()
+    with pytest.raises(UserError, match="cannot write a temporary folder: No such file or directory"), missing:
+        pass
 
 
 def test_files_can_be_read_by_whom_the_umask_lets(tmp_path):

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import asdict
@@ -18,7 +17,7 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.evaluation.protocols import protocol_of
 from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import UserError, check_writable
+from fashioniq.files import UserError, check_writable, temporary_folder
 from fashioniq.locks import exclusive
 from fashioniq.metrics.ranking import recall_at
 from fashioniq.prepare.similar import copies, look_of
@@ -54,7 +53,7 @@ def learn(settings: Learn) -> Gate:
         if settings.out.exists():
             raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
         check_writable(settings.out)
-        base, place = settings.run, Path(alone.enter_context(TemporaryDirectory(prefix="fashioniq-")))
+        base, place = settings.run, alone.enter_context(temporary_folder())
         if is_untrained(base):
             base = linear_start(base, place / "run", settings.seed, settings.device)
         trained = _training_of(settings, base)

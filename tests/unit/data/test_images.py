@@ -331,6 +331,15 @@ def test_processes_that_stop_working_end_a_run_with_a_line(stalled, monkeypatch)
         list(stalled[0](["a"]))
 
 
+def test_a_pool_that_gives_up_at_its_start_is_not_waited_for(stalled, monkeypatch):
+    reader, _ = stalled
+    reader._pool.active = False
+    monkeypatch.setattr(reader, "_new_pool", lambda: reader._pool)
+    monkeypatch.setattr(images, "_end", lambda pool: None)
+    with pytest.raises(UserError, match="no process for decoding pictures could be started"):
+        reader._running(reader._pool)
+
+
 def test_a_picture_waits_while_others_are_read(stalled, monkeypatch):
     reader, futures = stalled
     order = [1, 0]  # the second picture ends first, when the first one is late
