@@ -189,7 +189,7 @@ def check_writable(folder: Path) -> None:
 def temporary_folder() -> Iterator[Path]:
     """Yield a new folder, which is removed at the end. Raises UserError if it cannot be made."""
     with writing(Path("a temporary folder")):
-        folder = tempfile.TemporaryDirectory(prefix="fashioniq-")
+        folder = tempfile.TemporaryDirectory(prefix="fashioniq-", ignore_cleanup_errors=True)
     with folder as name:
         yield Path(name)
 

@@ -49,7 +49,7 @@ _WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that
 
 def make_dialogues(settings: MakeDialogues) -> None:
     """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file."""
-    if not settings.out.name:
+    if not settings.out.name or settings.out.is_dir():
         raise UserError(
             f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json"
         )

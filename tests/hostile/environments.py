@@ -125,7 +125,7 @@ def nowhere(rng: Random) -> Iterator[None]:
 VARIABLES = (
     {"HOME": "/nonexistent"}, {"HOME": "/dev/null"}, {"TMPDIR": "/nonexistent"}, {"TMPDIR": "/dev/null"}, {"XDG_CACHE_HOME": "/dev/null"},
     {"MPLCONFIGDIR": "/dev/null"}, {"TZ": "Nowhere/Nothing"}, {"TZ": ":/dev/zero"}, {"COLUMNS": "-1", "LINES": "0"}, {"COLUMNS": "x"},
-    {"COLUMNS": "1"}, {"TERM": "no-such-terminal"}, {"TERM": ""}, {"NO_COLOR": ""}, {"FORCE_COLOR": "1"}, {"LANG": "xx_YY.nothing"},
+    {"COLUMNS": "1"}, {"TERM": "no-such-terminal"}, {"TERM": ""}, {"NO_COLOR": ""}, {"FORCE_COLOR": "1", "TERM": "dumb"}, {"LANG": "xx_YY.nothing"},
     {"LC_ALL": "tr_TR.UTF-8"}, {"OMP_NUM_THREADS": "-3"}, {"CUDA_VISIBLE_DEVICES": "nothing"}, {"http_proxy": "::::"}, {"PYTHONHASHSEED": "7"},
     {"PAGER": "/bin/false"}, {"EDITOR": ""}, {"USER": "\udcff"}, {"PATH": ""}, {"JUPYTER_PLATFORM_DIRS": "1"},
 )  # fmt: skip

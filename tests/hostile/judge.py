@@ -142,6 +142,7 @@ def judge(case: Case, room: Room, printed: Printed) -> Verdict:
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     changed -= {name for name in changed if name not in before and (room.folder / name).is_dir()}
     allowed = [str(place.relative_to(room.folder)) for place in case.out]
+    allowed += [f"{one}.parts" for one in allowed]  # of make-dialogues
     free = "." in allowed
     if odd := {
         name for name in changed if not free and not any(f"{name}/".startswith(f"{one}/") for one in allowed)

@@ -32,6 +32,7 @@ from judge import BAD, LIMIT, OUTCOMES, ROUNDS, Printed, Trial, Verdict, cleared
 from kills import run_kills
 from world import Room, World, make_world
 
+CASES_OF_A_WORKER = 1_000  # its memory grows
 MEMORY = 3 << 30  # bytes that a worker may take beyond those of the imported packages
 Job = tuple[str, int]
 
@@ -96,11 +97,11 @@ class Worker:
         self.process.start()
         other.close()
         self.job: Job | None = None
-        self.since = 0.0
+        self.since, self.given = 0.0, 0
 
     def give(self, job: Job) -> None:
         """Start a case."""
-        self.job, self.since = job, time.monotonic()
+        self.job, self.since, self.given = job, time.monotonic(), self.given + 1
         self.pipe.send(job)
 
     def end(self) -> None:
@@ -146,7 +147,7 @@ def run_all(
                     "problem": f"process died: {worker.process.exitcode}",
                 }
                 lost = True
-            if lost:
+            if lost or worker.given == CASES_OF_A_WORKER:
                 worker.end()
                 running[place] = worker = start()
             if (following := next(left, None)) is not None:

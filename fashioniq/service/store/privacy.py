@@ -41,7 +41,7 @@ class Privacy(Database):
     def erase_session(self, id: str) -> None:
         """Delete a session with its turns, events and pictures, and refuse to store it again."""
         self.write(lambda connection: self._erase(connection, [id], always=True))
-        self.finish_erasures()
+        clear_files(self.engine)
 
     def erase_client(self, client_id: str) -> int:
         """Erase all sessions of a client and return their number.
@@ -57,7 +57,7 @@ class Privacy(Database):
             return len(ids)
 
         erased = self.write(work)
-        self.finish_erasures()
+        clear_files(self.engine)
         return erased
 
     def erased(self, session_ids: Sequence[str]) -> set[str]:
@@ -121,7 +121,8 @@ class Privacy(Database):
     def finish_erasures(self, swept: bool = False) -> bool:
         """Remove deleted rows from the files of SQLite, if sessions were erased since it was last done, or `swept`.
 
-        Return whether none of an erased session are left: a reader prevents it, and it is then to be repeated.
+        Return whether none of an erased session are left: another process prevents it, and it is then to be repeated.
+        Erasures rewrite the whole file, so that this is done once for all of them, not while a shopper waits.
         PostgreSQL reuses the space of deleted rows after its own vacuum; its log and its backups are the
         administrator's.
         """
@@ -129,7 +130,7 @@ class Privacy(Database):
         begun = self.read(lambda connection: connection.scalars(unfinished).all())
         if not begun and not swept:
             return True
-        if not clear_files(self.engine):
+        if not clear_files(self.engine, rewrite=bool(begun)):
             return not begun
         if begun:
             done = (

@@ -1,3 +1,5 @@
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -62,6 +64,22 @@ def test_erased_words_are_in_no_file(store, log, clock, tmp_path):
     store.sweep()
     assert found(words, tmp_path) == set()
     assert len(store.turns("s2")) == 3
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_copies_of_erased_words_in_unused_parts_of_the_file_are_removed(store, log, tmp_path):
+    words = {1: "embroidered letters"}
+    for session in ("s", "t"):
+        log.start(session, consent="training")
+    with closing(sqlite3.connect(tmp_path / "service.db")) as other:
+        other.execute("PRAGMA secure_delete = OFF")  # to leave a copy
+        for said in (words[1] * 1_000, None):
+            other.execute("UPDATE turn SET says = ? WHERE session_id = 't'", (said,))
+            other.commit()
+    store.erase_session("s")
+    assert found(words, tmp_path)
+    assert store.finish_erasures()
+    assert not found(words, tmp_path)
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
