@@ -77,7 +77,9 @@ class SqliteFile:
 
     def watch(self, engine: Engine) -> None:
         """Let connections and transactions of an engine raise Replaced if the files are no longer the same."""
-        event.listen(engine, "do_connect", lambda *_: None if self._file is None else self.check())
+        event.listen(engine, "do_connect", self._check_again)
+        # first, before anything is read: with the log, which is found by its path, another file would be written to
+        event.listen(engine, "connect", self._check_again, insert=True)
         event.listen(engine, "connect", self._connected)
         event.listen(engine, "close", self._closed)
         event.listen(engine, "begin", lambda _: self.check())
@@ -110,6 +112,10 @@ class SqliteFile:
             f"expected in {self._path} the database that was opened, found another one or an earlier state; stop "
             f"the service, put the database there without {os.path.basename(self._log_path)}, and start it again"
         )
+
+    def _check_again(self, *_: Any) -> None:
+        if self._file is not None:
+            self.check()
 
     def _connected(self, _: Any, record: Any) -> None:
         if self._file is None:

@@ -4,7 +4,7 @@ import resource
 import shutil
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from multiprocessing import Pipe
 from pathlib import Path
 
@@ -287,6 +287,31 @@ def test_a_copy_of_the_present_state_changes_nothing(store, log, tmp_path):
     path = tmp_path / "service.db"
     path.write_bytes(path.read_bytes())
     assert log.say(after=1).n == 2
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_connection_that_opens_a_copy_takes_nothing_from_the_log_of_the_file(store, log, tmp_path):
+    path, away = tmp_path / "service.db", tmp_path / "away"
+    log.start()
+    clear_files(store.engine)
+    log.say(after=1)  # only the log has it
+
+    def open_copy(dialect, record, arguments, options):
+        path.rename(away)
+        shutil.copy(away, path)
+        return dialect.connect(*arguments, **options)
+
+    with store.engine.connect() as held:
+        held.exec_driver_sql("SELECT count(*) FROM turn").all()
+        event.listen(store.engine, "do_connect", open_copy)
+        with ExitStack() as others, pytest.raises(Replaced):
+            for _ in range(10):
+                others.enter_context(store.engine.connect())
+        event.remove(store.engine, "do_connect", open_copy)
+    store.engine.dispose()
+    away.replace(path)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT count(*) FROM turn").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
