@@ -209,15 +209,16 @@ class Service:
     def shop(self, rng: Random, session: str) -> int:
         """Do one thing in a session and return the status of the answer."""
         if not (known := self.sessions.get(session)):
-            return 404  # erased meanwhile by another shopper of the trial
+            return 404  # erased meanwhile
         token, word, last = known
         path, draw = f"/v1/sessions/{session}", rng.random()
         if draw < 0.6:
             status, said = self.ask("POST", f"{path}/turns", {"says": f"is red and {word}"}, token)
             if status == 201:
                 with self._lock:
-                    self.turns[said["query_id"]] = session
-                    self.sessions[session] = token, word, said
+                    if session in self.sessions:  # not erased meanwhile by another shopper of the trial
+                        self.turns[said["query_id"]] = session
+                        self.sessions[session] = token, word, said
             return status
         if draw < 0.8:
             id = f"e{rng.randrange(10**12)}"
@@ -232,7 +233,8 @@ class Service:
             status, told = self.ask("POST", "/v1/events", {"events": [event]})
             if status == 202 and not told["errors"]:
                 with self._lock:
-                    self.events[id] = session
+                    if session in self.sessions:
+                        self.events[id] = session
             return status
         if draw < 0.9:
             return self.ask("GET", path, None, token)[0]
@@ -246,8 +248,9 @@ class Service:
     def forgotten(self, session: str) -> None:
         """Remember that a session was erased."""
         with self._lock:
-            _, word, _ = self.sessions.pop(session)
-            self.erased |= {session, word}
+            if session in self.sessions:  # of two shoppers who erase it, both may be told that it is
+                _, word, _ = self.sessions.pop(session)
+                self.erased |= {session, word}
             for kept in (self.turns, self.events):
                 for name in [name for name, owner in kept.items() if owner == session]:
                     del kept[name]

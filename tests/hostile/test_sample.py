@@ -1,6 +1,7 @@
 """A fixed sample of the hostile suite: the first cases of each class, by the same generators (`make hostile`)."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from classes import CLASSES
-from judge import BAD, Printed
+from judge import BAD, LIMIT, Printed
 from kills import commands, kill_case
 from processes import Nursery
 from run import Random, run_case
@@ -49,3 +50,11 @@ def test_a_killed_command_that_is_run_again_ends_as_one_that_was_not(world, tmp_
     assert name in commands(world, tmp_path)
     outcome, problem, moments = kill_case(world, tmp_path, {}, name, Random(SEED))
     assert outcome == "accepted", (problem, moments)
+
+
+def test_the_suite_runs_as_a_program(tmp_path):
+    program = Path(__file__).resolve().parent / "run.py"
+    shown = subprocess.run(
+        [sys.executable, program, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert (shown.returncode, shown.stderr) == (0, "") and "--seed" in shown.stdout

@@ -23,7 +23,8 @@ from answering import answering
 from PIL import Image
 from safetensors.numpy import load_file
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]  # of conftest, and of what it imports
 
 from conftest import (
     TINY_CAPTIONER,

@@ -174,12 +174,14 @@ def available() -> Iterator[None]:
     """Convert failures of the database to Unavailable."""
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, UnicodeDecodeError) as error:
         raise converted(error) from error
 
 
 def converted(error: BaseException) -> BaseException:
     """Unavailable for a failure of the database, without values of the statement; otherwise the error itself."""
+    if isinstance(error, UnicodeDecodeError):  # sqlite3 quotes a damaged schema
+        return Unavailable("the database is not available (its schema is damaged)")
     if not isinstance(error, SQLAlchemyError) or isinstance(error, DataError | IntegrityError):
         return error
     # SQLite quotes text that is not UTF-8, which may be words of persons

@@ -449,3 +449,12 @@ def test_a_damaged_value_is_named_by_its_table_and_not_quoted(open_store, new_lo
     with pytest.raises(Unavailable) as error:
         store.log("dresses", "none")
     assert reason in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_schema_that_is_not_utf8_is_told_in_a_line(open_store, tmp_path):
+    path = tmp_path / "log.db"
+    open_store(f"sqlite:///{path}").close()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE turn", b"CREATE\xffTABLE turn"))
+    with pytest.raises(Unavailable, match=r"^the database is not available \(its schema is damaged\)$"):
+        open_store(f"sqlite:///{path}")
