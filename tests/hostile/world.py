@@ -23,8 +23,8 @@ from answering import answering
 from PIL import Image
 from safetensors.numpy import load_file
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]  # of conftest, and of what it imports
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # of what conftest imports
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conftest import (
     TINY_CAPTIONER,
