@@ -42,6 +42,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
         "linear": BuiltIn("fashioniq.models.linear:LinearRetriever", _SIZES("RetrieverConfig")),
         "transformer": BuiltIn("fashioniq.models.retriever:DialogRetriever", _SIZES("RetrieverConfig")),
         "rnn": BuiltIn("fashioniq.models.rnn:RNNRetriever", _SIZES("RetrieverConfig")),
+        "residual": BuiltIn("fashioniq.models.residual:ResidualRetriever", _SIZES("RetrieverConfig")),
         "composer": BuiltIn("fashioniq.models.composer:Composer", _SIZES("ComposerConfig")),
     },
     "runs": {  # systems that are loaded from runs, by the kind in model.json

@@ -12,6 +12,8 @@ from fashioniq.options import option
 
 # captions that a captioner draws at each turn: in an evaluation, and in training; more take longer
 DRAWN, DRAWN_IN_TRAINING = 32, 8
+FITTED = ("linear", "residual")  # kinds of retrievers that start from ridge regression
+TOKENS = 128  # width of the tokens of a residual retriever
 WORD_WIDTH = 512  # size of word embeddings that recurrent models learn
 
 _ON_DISK = {"max_tokens": "limit"}  # options whose key in model.json differs
@@ -105,6 +107,8 @@ class RetrieverConfig(ModelConfig):
                         "max_turns", "word_vector_size", "attention", "embedding"),
         "rnn": ("vocabulary", "features", "attributes", "width", "max_words", "word_vector_size", "embedding"),
         "linear": ("vocabulary", "features", "attributes", "width", "bigrams", "max_words"),
+        "residual": ("vocabulary", "features", "attributes", "width", "heads", "hidden", "layers", "max_words",
+                     "max_turns", "word_vector_size", "attention", "bigrams"),
     }  # fmt: skip
 
     kind: str = option(  # type: ignore[misc]
@@ -135,12 +139,12 @@ class RetrieverConfig(ModelConfig):
             raise UserError(
                 f"expected {', '.join(self.KEYS)} or a retriever of your own, found {self.kind}; correct --model.kind"
             )
-        if self.kind == "transformer":
-            check_heads(self.width, self.heads)
-        if self.kind == "linear" and self.embedding != "unit":
+        if self.kind in ("transformer", "residual"):
+            check_heads(TOKENS if self.kind == "residual" else self.width, self.heads)
+        if self.kind in FITTED and self.embedding != "unit":
             raise UserError(
-                "--model.embedding standardized needs --model.kind transformer or rnn: linear has vectors of unit "
-                "length; give one of them"
+                "--model.embedding standardized needs --model.kind transformer or rnn, whose vectors need not have "
+                f"unit length as those of {self.kind} do; give one of them"
             )
 
 

@@ -1,6 +1,7 @@
 """Callbacks of all trainings: the best weights, weights halfway, and resuming."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,23 +139,24 @@ class Halfway(pl.Callback):
 
     A model that was fitted to people's captions and is then trained with simulated users learns from these, and forgets
     some of the captions. Halfway it keeps most of both (Wortsman et al., Robust fine-tuning of zero-shot models, CVPR
-    2022, where weights of 0.5 are recommended). `model` has the weights before the training, also if this is resumed.
+    2022, where weights of 0.5 are recommended). `weights` have their values before the training, also where this is
+    resumed.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self._before = [weight.detach().clone() for weight in model.parameters()]
+    def __init__(self, weights: Sequence[nn.Parameter]) -> None:
+        self.weights = weights
+        self._before = [weight.detach().clone() for weight in weights]
         self._trained: list[Tensor] = []
 
     @torch.no_grad()
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._trained = [weight.detach().clone() for weight in self.model.parameters()]
-        for weight, before in zip(self.model.parameters(), self._before, strict=True):
+        self._trained = [weight.detach().clone() for weight in self.weights]
+        for weight, before in zip(self.weights, self._before, strict=True):
             weight.lerp_(before.to(weight), 0.5)
 
     @torch.no_grad()
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        for weight, trained in zip(self.model.parameters(), self._trained, strict=True):
+        for weight, trained in zip(self.weights, self._trained, strict=True):
             weight.copy_(trained)
 
 

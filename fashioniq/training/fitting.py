@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +122,14 @@ def fit(
     facts: dict[str, Any],
     monitor: str,
     strategy: str = "auto",
-    halfway: bool = False,
+    halfway: Sequence[nn.Parameter] = (),
 ) -> dict[str, float]:
     """Train on the loaders of train and val, and save the best weights by `monitor` (higher is better) in
     `run`.
 
     Loads the best weights into `model`, and returns the metrics of the best epoch. `strategy` is
-    Lightning's, for several devices. With `halfway`, weights are validated and saved halfway between those that
-    `model` has now and the trained ones (see `Halfway`).
+    Lightning's, for several devices. The weights of the model in `halfway` are validated and saved halfway between
+    their values now and the trained ones (see `Halfway`).
     """
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
@@ -154,7 +154,7 @@ def fit(
         callbacks=[
             peers,
             best,
-            *([Halfway(model)] if halfway else []),  # after `best`, which saves its weights
+            *([Halfway(halfway)] if halfway else []),  # after `best`, which saves its weights
             EarlyStopping(monitor, patience=settings.patience, mode="max"),
             last,
             *([resumption] if resumption else []),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch import nn
 from torch.utils.data import TensorDataset
 
 from fashioniq.askers.best_item import BestItem
@@ -22,8 +23,9 @@ from fashioniq.features.selection import (
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Asker
-from fashioniq.models.configs import ModelConfig, RetrieverConfig
+from fashioniq.models.configs import FITTED, ModelConfig, RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
+from fashioniq.models.residual import ResidualRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import create, load_retriever
@@ -81,8 +83,8 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     if any(source.turns > 1 for source in users.sources):
         check_enough_to_show(settings, *items.values())
     before = read_run(settings.init_from, RetrieverRun).sizes if settings.init_from else {}
-    linear = settings.model.kind == "linear"
-    bigrams = bigrams_of(users.examples, users.vocabulary) if linear and not before else []
+    fitted = settings.model.kind in FITTED and not before
+    bigrams = bigrams_of(users.examples, users.vocabulary) if fitted else []
     model, sizes = new_retriever(
         settings,
         store,
@@ -91,14 +93,15 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
     )
-    fitted = not before and isinstance(model, LinearRetriever)
     halfway = fitted and settings.halfway
-    if isinstance(model, LinearRetriever) and fitted:
+    if fitted:
         print(
             f"fitting ridge regression to {len(users.examples):,} texts, then the weights of words …",
             flush=True,
         )
-        start_linear(model, bigrams, users.examples, items["train"], users.vocabulary)
+        linear = model.linear if isinstance(model, ResidualRetriever) else model
+        assert isinstance(linear, LinearRetriever), "there are no others"
+        start_linear(linear, bigrams, users.examples, items["train"], users.vocabulary)
     data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
@@ -160,7 +163,7 @@ def new_retriever(
         )
     pl.seed_everything(settings.seed, verbose=False)
     config: ModelConfig = settings.model
-    if isinstance(config, RetrieverConfig) and config.kind == "linear":
+    if isinstance(config, RetrieverConfig) and config.kind in FITTED:
         config = replace(config, width=min(config.width, store.size))
     sizes = config.sizes(
         vocabulary=len(vocabulary),
@@ -197,7 +200,7 @@ def train(
 ) -> tuple[str, str]:
     """Train a model on dialogs of some sources; return a summary of the best epoch, and whether it is good.
 
-    `halfway` is that of `fit`.
+    With `halfway`, a fitted model stays halfway between ridge regression and the end of the training.
     """
     source = DialogsInTurn(sources)
     options: dict[str, Any] = {
@@ -225,7 +228,7 @@ def train(
         settings=settings,
         facts=facts,
         monitor="val_score",
-        halfway=halfway,
+        halfway=_of_ridge(model) if halfway else (),
     )
     turns, items = source.turns, source.items["val"]
     recall = {key.removeprefix("val_R@10_"): value for key, value in best.items() if "R@10" in key}
@@ -245,7 +248,14 @@ def train(
     return summary, verdict
 
 
+def _of_ridge(model: BaseRetriever) -> list[nn.Parameter]:
+    """The weights of a fitted model whose values before the training are those of ridge regression."""
+    if isinstance(model, ResidualRetriever):
+        return [*model.linear.parameters(), *model.transformer.query.parameters()]
+    return list(model.parameters())
+
+
 def _temperature(settings: Settings) -> float | None:
-    """Temperature of cross-entropy; the queries of a linear retriever have unit length and need a higher one."""
-    linear = settings.loss == "cross-entropy" and settings.model.kind == "linear"
-    return LINEAR_TEMPERATURE if linear and settings.temperature is None else settings.temperature
+    """Temperature of cross-entropy; the queries of a fitted retriever have unit length and need a higher one."""
+    fitted = settings.loss == "cross-entropy" and settings.model.kind in FITTED
+    return LINEAR_TEMPERATURE if fitted and settings.temperature is None else settings.temperature

@@ -22,7 +22,7 @@ from fashioniq.features.selection import pairs_with_features, run_folder, split_
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
-from fashioniq.models.configs import DRAWN_IN_TRAINING
+from fashioniq.models.configs import DRAWN_IN_TRAINING, FITTED
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_simulator
 from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs, RecordedTurns
@@ -91,7 +91,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     }
     splits = ("train", "val") if "recorded" in names else ()
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
-    linear = settings.model.kind == "linear"
+    fitted = settings.model.kind in FITTED
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
     given = {
         "catalog": catalog,
@@ -101,18 +101,20 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         if name != "differences" and plugins.is_part("users", name):
             described += _rehearsed(name, items["train"], **given)
     examples = examples_of(pairs["train"]) if pairs else described
-    if linear and not examples and not settings.init_from:
-        raise UserError("--model.kind linear starts from captions; add recorded or differences to --users")
+    if fitted and not examples and not settings.init_from:
+        raise UserError(
+            f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
+        )
     vocabulary = (
         Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])
         if settings.init_from
         else _vocabulary([simulator.words for simulator in simulators.values()], pairs, described)
     )
     max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
-    longest = MOST_WORDS if linear else max_words
+    longest = MOST_WORDS if fitted else max_words
 
     recorded = {
-        split: RecordedTurns(some, items[split], vocabulary, longest, joined=linear)
+        split: RecordedTurns(some, items[split], vocabulary, longest, joined=fitted)
         for split, some in pairs.items()
     }
     distinct = len({Path(name).name for name in simulators}) == len(simulators)

@@ -66,7 +66,7 @@ def test_the_difference_of_another_model_is_noticed(exported, runs):
     assert found.largest > onnx.TOLERANCE and found.moved > 0
 
 
-@pytest.mark.parametrize("kind", ["rnn", "linear"])
+@pytest.mark.parametrize("kind", ["rnn", "linear", "residual"])
 @torch.no_grad()
 def test_a_graph_computes_the_same_at_all_sizes(kind, tmp_path):
     model, sizes = make(kind), {"vocabulary": WORDS, "features": FEATURES, "attributes": ATTRIBUTES}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
 from fashioniq.features.store import FeatureStore
 from fashioniq.models.linear import LinearRetriever
+from fashioniq.models.residual import ResidualRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import create, load_retriever
 from fashioniq.runs.weights import load_wording, save_model, save_wording
@@ -44,16 +45,18 @@ def grow(
     after = Vocabulary([*before.words[len(SPECIAL) :], *words])
     sizes = about.sizes | {"vocabulary": len(after)}
     old = model.state_dict()
-    if isinstance(model, LinearRetriever):
+    if isinstance(model, LinearRetriever | ResidualRetriever):
+        part = "linear." if isinstance(model, ResidualRetriever) else ""
+        codes, bag = f"{part}bigram_G", f"{part}bag_GD"
         examples = [(step.item, step.text, one.target) for one in sessions for step in one.steps]
-        firsts_G, seconds_G = old["bigram_G"] // len(before), old["bigram_G"] % len(before)
+        firsts_G, seconds_G = old[codes] // len(before), old[codes] % len(before)
         known_G = firsts_G * len(after) + seconds_G
         codes_G = torch.tensor(sorted({*known_G.tolist(), *bigrams_of(examples, after)}), dtype=torch.long)
         sizes["bigrams"] = len(codes_G)
-        bag_GD = old["bag_GD"].new_zeros(len(after) + len(codes_G), old["bag_GD"].shape[1])
-        bag_GD[: len(before)] = old["bag_GD"][: len(before)]
-        bag_GD[len(after) + torch.searchsorted(codes_G, known_G)] = old["bag_GD"][len(before) :]
-        old |= {"bigram_G": codes_G, "bag_GD": bag_GD}
+        bag_GD = old[bag].new_zeros(len(after) + len(codes_G), old[bag].shape[1])
+        bag_GD[: len(before)] = old[bag][: len(before)]
+        bag_GD[len(after) + torch.searchsorted(codes_G, known_G)] = old[bag][len(before) :]
+        old |= {codes: codes_G, bag: bag_GD}
     grown = create("retrievers", about.model, sizes)
     weights = grown.state_dict()
     for name, tensor in old.items():

@@ -7,21 +7,27 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever, _bisect
+from fashioniq.models.residual import ResidualRetriever
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.models.rnn import RNNRetriever
 
 WORDS, FEATURES, ATTRIBUTES = 30, 6, 12
 
 
-def make(kind, attributes=ATTRIBUTES):
+def make(kind, attributes=ATTRIBUTES, width=16):
     torch.manual_seed(0)
     sizes = {"vocabulary": WORDS, "features": FEATURES, "attributes": attributes}
     if kind == "linear":
-        config = RetrieverConfig(kind="linear", width=16)
+        config = RetrieverConfig(kind="linear", width=width)
         model = LinearRetriever(config, bigrams=200, max_words=8, **sizes)
         for weights in model.parameters():
             torch.nn.init.normal_(weights, std=0.3)
         model.bigram_G.copy_(torch.randperm(WORDS**2)[:200].sort().values)
+    elif kind == "residual":
+        config = RetrieverConfig(kind="residual", width=6, heads=2, hidden=32, layers=1)
+        model = ResidualRetriever(config, bigrams=200, max_words=8, max_turns=3, **sizes)
+        model.linear.load_state_dict(make("linear", attributes, width=6).state_dict())
+        torch.nn.init.normal_(model.transformer.query.weight, std=0.1)
     elif kind == "rnn":
         model = RNNRetriever(RetrieverConfig(kind="rnn", width=16), **sizes)
     else:
@@ -57,7 +63,7 @@ def by_turn(model, words_BTL, attributes_BTA, image_BTD, mask_BT):
 
 
 @pytest.mark.parametrize("attributes", [0, ATTRIBUTES])
-@pytest.mark.parametrize("kind", ["turn-causal", "both-ways", "rnn", "linear"])
+@pytest.mark.parametrize("kind", ["turn-causal", "both-ways", "rnn", "linear", "residual"])
 @torch.no_grad()
 def test_the_query_of_whole_dialogs_is_that_of_their_last_turn(kind, attributes):
     model = make(kind, attributes)

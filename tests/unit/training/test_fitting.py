@@ -124,7 +124,7 @@ def test_a_picture_that_becomes_unreadable_is_told_with_the_way_on(tmp_path):
 def test_weights_are_validated_and_saved_halfway_and_trained_on_from_where_they_were():
     model = torch.nn.Linear(2, 1)
     before, bias = model.weight.detach().clone(), model.bias.detach().clone()
-    halfway = Halfway(model)
+    halfway = Halfway(list(model.parameters()))
     for trained in (1.0, 2.0):  # two epochs
         with torch.no_grad():
             model.weight.copy_(before + trained)
