@@ -5,7 +5,8 @@ these cannot be loaded, and `import torchvision` fails with `operator torchvisio
 Declaring the schemas is sufficient for what this package uses: transforms and models, but not `ops.nms` or
 `io.read_image`.
 
-With less address space than torch and BLAS take, loading them ends in a crash, or never: `check_before_torch`.
+With less address space than torch and BLAS take, loading them ends in a crash, or never; Lightning reads
+variables of launchers when it is imported: `check_before_libraries`.
 
 torch and matplotlib make folders in /tmp and in the home folder when they are imported: `keep_caches_together`.
 """
@@ -17,6 +18,8 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
+from fashioniq.files import UserError
+
 try:
     import resource
 except ImportError:  # Windows
@@ -27,6 +30,12 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _library: Any = None  # a declaration exists as long as its Library object
+_RANKS = (
+    "RANK",
+    "LOCAL_RANK",
+    "SLURM_PROCID",
+    "JSM_NAMESPACE_RANK",
+)  # of which Lightning reads the first that is set
 _ADDRESS_SPACE = 1_200_000_000  # bytes that every command with torch takes, and more
 
 
@@ -77,20 +86,25 @@ def _compiled_operators_load() -> bool:
     return bool(compiled)
 
 
-class _BeforeTorch(MetaPathFinder):
-    """Raise MemoryError if torch is imported under a limit (`ulimit -v`) in which it has no room."""
+class _BeforeLibraries(MetaPathFinder):
+    """Raise MemoryError if torch is imported under a limit (`ulimit -v`) in which it has no room, and UserError if
+    Lightning, which reads the rank of the process when it is imported, would find no number.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == "torch" and resource:
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
             if 0 <= limit < _ADDRESS_SPACE:
                 raise MemoryError(f"the limit is {limit / 1e9:.1f} GB of address space")
+        rank = next((one for one in _RANKS if one in os.environ), None) if name == "lightning_fabric" else None
+        if rank and not (text := os.environ[rank].strip()).isdecimal():
+            raise UserError(f"expected a number in the variable {rank}, found {text!r}; set it, or unset it")
 
 
-def check_before_torch() -> None:
-    """Look at the limit of the address space when torch is first imported."""
-    if not any(isinstance(finder, _BeforeTorch) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _BeforeTorch())
+def check_before_libraries() -> None:
+    """Look at the limit of the address space when torch is first imported, and at the rank before Lightning is."""
+    if not any(isinstance(finder, _BeforeLibraries) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _BeforeLibraries())
 
 
 def keep_caches_together() -> None:

@@ -117,6 +117,13 @@ def is_part(kind: str, name: str) -> bool:
     return name.partition(":")[0] in BUILT_IN.get(kind, ()) or is_from_outside(kind, name)
 
 
+def module_hint(name: str) -> str:
+    """What to add to an error where a name is that of a module, and a part in it would have to be named."""
+    written = all(map(str.isidentifier, name.split(".")))
+    there = written and importlib.util.find_spec(name.partition(".")[0]) is not None
+    return f"; a part of your own is {name}:NAME" if there else ""
+
+
 def split(kind: str, name: str) -> tuple[str, str]:
     """Name of a part, and its argument, as in `name:argument`; empty without one."""
     part, _, argument = name.partition(":")

@@ -16,9 +16,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("--lr", ["--learning-rate", "--layers"])
     '; did you mean --learning-rate?'
     """
-    given = name.replace("_", "-").lower()
-    shown = {one.replace("_", "-").lower(): one for one in sorted(known)}
-    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given.lstrip("-")]
+    given = name.replace("_", "-").lower().lstrip("-")
+    shown = {one.replace("_", "-").lower().lstrip("-"): one for one in sorted(known)}
+    near = [one for one in shown if "".join(word[:1] for word in one.split("-")) == given]
     near = near or get_close_matches(given, shown, n=1)
     return f"; did you mean {shown[near[0]]}?" if near else ""
 

@@ -103,7 +103,10 @@ def _place(name: str) -> str:
             (path.parent for file in _FILES for path in folder.rglob(file)), key=lambda path: len(path.parts)
         )
         if not found:
-            raise UserError(f"the Python package {name} has no model: no {' or '.join(_FILES)}; {ADVICE}")
+            raise UserError(
+                f"the Python package {name} has no model: no {' or '.join(_FILES)}; {ADVICE}, or "
+                f"one of your own as {name}:NAME"
+            )
         return str(found[0])
     return name
 

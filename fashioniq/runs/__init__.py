@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from fashioniq import __version__
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json, refuse_special, typed, write_json
+from fashioniq.plugins import module_hint
 from fashioniq.provenance import Provenance
 
 Figures = dict[str, float]  # of the best epoch, by name
@@ -254,7 +255,7 @@ def read_run(run: Path, kind: type[R]) -> R:
     if not run.is_dir():
         raise UserError(
             f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "
-            f"{TRAINED_BY[name]}`, or correct the path"
+            f"{TRAINED_BY[name]}`, or correct the path{module_hint(str(run))}"
         )
     if not (run / "model.json").exists():
         raise UserError(

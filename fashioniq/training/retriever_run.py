@@ -47,6 +47,12 @@ Live = Callable[
     [dict[str, Items], Vocabulary, int], RecordedSessions
 ]  # of products by split, and words a turn
 LINEAR_TEMPERATURE = 0.4
+TRAINED_AS = {
+    "linear": "a linear retriever; the paper's transformer: --model.kind transformer",
+    "residual": "a transformer that begins as ridge regression; the paper's: --model.kind transformer",
+    "transformer": "the paper's transformer",
+    "rnn": "a recurrent retriever; the paper's transformer: --model.kind transformer",
+}
 VALIDATED = 1000  # dialogs of each user at most in validation with several turns, evenly spread
 
 
@@ -138,6 +144,11 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         print(
             "word embeddings are learned from scratch; the paper has GloVe's of 300 numbers: --word-vectors FILE"
         )
+    print(
+        f"training {TRAINED_AS.get(settings.model.kind, settings.model.kind)} "
+        f"(users: {', '.join(users.names)}; loss: {settings.loss})",
+        flush=True,
+    )
     asker = BestItem(settings.exclude_shown)
     best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"

@@ -278,3 +278,14 @@ def test_a_part_that_is_not_there_is_refused_in_one_line(
 ):
     given = {name: str(value).format(run=vector_runs.retriever) for name, value in options.items()}
     assert why in refused(command, **catalog, **given)
+
+
+def test_where_a_module_is_named_instead_of_its_part_the_error_says_so(vector_runs, monkeypatch, tmp_path, capsys):
+    (tmp_path / "my_parts.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    given = ["--data", str(vector_runs.catalog), "--category", "dresses"]
+    run = ["--run", str(vector_runs.retriever), "--features", str(vector_runs.store)]
+    assert main(["eval-dialogs", *given, *run, "--user", "my_parts"]) == 2
+    assert "a part of your own is my_parts:NAME" in capsys.readouterr().err
+    assert main(["search", "--encoder", "my_parts", *given, "--text", "red"]) == 2
+    assert "one of your own as my_parts:NAME" in capsys.readouterr().err

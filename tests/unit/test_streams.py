@@ -156,7 +156,7 @@ def test_other_errors_keep_their_traceback(error, monkeypatch):
 
 
 def test_torch_is_not_imported_where_it_has_no_room(monkeypatch):
-    finder = compat._BeforeTorch()
+    finder = compat._BeforeLibraries()
     for limit, fits in ((resource.RLIM_INFINITY, True), (2 * 10**9, True), (600 * 2**20, False)):
         monkeypatch.setattr(resource, "getrlimit", lambda kind, limit=limit: (limit, limit))
         assert finder.find_spec("json") is None
@@ -166,9 +166,32 @@ def test_torch_is_not_imported_where_it_has_no_room(monkeypatch):
             with pytest.raises(MemoryError, match=r"the limit is 0\.6 GB"):
                 finder.find_spec("torch")
     monkeypatch.setattr(sys, "meta_path", [])
-    compat.check_before_torch()
-    compat.check_before_torch()
-    assert [type(one) for one in sys.meta_path] == [compat._BeforeTorch]
+    compat.check_before_libraries()
+    compat.check_before_libraries()
+    assert [type(one) for one in sys.meta_path] == [compat._BeforeLibraries]
+
+
+@pytest.mark.parametrize(
+    ("variables", "refused"),
+    [
+        ({}, None),
+        ({"RANK": "3", "LOCAL_RANK": "x"}, None),  # the first one counts
+        ({"SLURM_PROCID": "x"}, "SLURM_PROCID, found 'x'"),
+        ({"RANK": "", "LOCAL_RANK": "0"}, "RANK, found ''"),
+    ],
+)
+def test_lightning_is_not_imported_where_the_rank_is_no_number(variables, refused, monkeypatch):
+    for name in compat._RANKS:
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    finder = compat._BeforeLibraries()
+    assert finder.find_spec("torch") is None
+    if refused is None:
+        assert finder.find_spec("lightning_fabric") is None
+    else:
+        with pytest.raises(UserError, match=f"expected a number in the variable {refused}"):
+            finder.find_spec("lightning_fabric")
 
 
 def test_streams_of_others_stay_as_they_are(monkeypatch):

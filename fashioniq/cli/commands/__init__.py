@@ -20,7 +20,7 @@ def check(settings: Any) -> None:
     """
     _quiet()
     compat.keep_caches_together()
-    compat.check_before_torch()
+    compat.check_before_libraries()
     config.check(settings)
     from fashioniq.cli.inputs import check_inputs  # here, as it imports numpy
 
