@@ -33,7 +33,7 @@ class Round(str):
 
     def __new__(cls, text: str, question: str = "", answer: str | None = None) -> "Round":
         made = super().__new__(cls, text)
-        made.question, made.answer = question, text if answer is None else answer
+        made.question, made.answer = question, str(text) if answer is None else answer
         return made
 
     @classmethod

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from fashioniq.data.dialog_log import LoggedMessage
 from fashioniq.data.dialogues import (
     Dialogue,
     Round,
@@ -11,7 +12,7 @@ from fashioniq.data.dialogues import (
     read_search_space,
     write_dialogues,
 )
-from fashioniq.files import UserError
+from fashioniq.files import UserError, json_line
 
 CHATIR = [
     {"img": "a/1.jpg", "dialog": ["a cat", "is it black? yes", "is it asleep? no"]},
@@ -159,3 +160,10 @@ def test_the_released_dialogues_are_read(shared):
             and {len(one.rounds) for one in read} == {11}
             and not any(one.alone for one in read)
         )
+
+
+def test_the_answer_of_a_round_is_text_that_can_be_written():
+    whole = Round.read("\r\nerror: forged")  # its text is not that of an answer alone
+    for made in (Round(whole), Round.of("", whole), whole, Round.of("red?", "yes")):
+        assert (type(made.question), type(made.answer)) == (str, str)
+        assert json.loads(json_line({"text": LoggedMessage(text=made.answer)})) == {"text": {"text": made.answer}}
