@@ -96,7 +96,9 @@ class _BeforeLibraries(MetaPathFinder):
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
             if 0 <= limit < _ADDRESS_SPACE:
                 raise MemoryError(f"the limit is {limit / 1e9:.1f} GB of address space")
-        rank = next((one for one in _RANKS if one in os.environ), None) if name == "lightning_fabric" else None
+        rank = (
+            next((one for one in _RANKS if one in os.environ), None) if name == "lightning_fabric" else None
+        )
         if rank and not (text := os.environ[rank].strip()).isdecimal():
             raise UserError(f"expected a number in the variable {rank}, found {text!r}; set it, or unset it")
 

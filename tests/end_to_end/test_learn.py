@@ -256,11 +256,18 @@ def test_a_conversation_that_never_was_cannot_be_forgotten(tmp_path, refused):
     assert "no conversation s1" in line
 
 
-@pytest.mark.parametrize("kind", ["linear", "transformer"])
-def test_a_grown_model_ranks_as_before(kind, world, runs, tmp_path):
+@pytest.mark.parametrize("kind", ["linear", "transformer", "residual"])
+def test_a_grown_model_ranks_as_before(kind, world, runs, project, tmp_path):
     catalog, run, features = (
         (world.catalog, world.run, None) if kind == "linear" else (runs.catalog, runs.retriever, runs.store)
     )
+    if kind == "residual":
+        run = tmp_path / "residual"
+        sizes = {"model.heads": 2, "model.hidden": 32, "model.layers": 1, "turns": 2, "epochs": 1}
+        project.run(
+            "train-retriever", data=catalog, category="dresses", features=features, run=run,
+            users=["differences", "recorded"], halfway=True, **{"model.kind": kind}, **sizes,
+        )  # fmt: skip
     store = open_store(catalog, "dresses", features)
     items = Catalog(catalog, "dresses").ids("test")
     said = [
