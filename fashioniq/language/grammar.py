@@ -4,13 +4,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fashioniq.data.languages import language
 from fashioniq.language.tokens import folded, key_of, phrase_of
 from fashioniq.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent
+
+
+class Places(NamedTuple):
+    """Words that name a product by its place among those shown."""
+
+    ordinals: Mapping[str, int]  # from 0
+    before: frozenset[str]
+    nouns: frozenset[str]  # that may follow, beside functional words
+    other: frozenset[str]  # that may not
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Places":
+        """Places of a language's file."""
+        ordinals = {
+            key_of(word): place for place, words in enumerate(given["ordinals"]) for word in split(words)
+        }
+        return cls(ordinals, *(_keys(given[name]) for name in ("before", "nouns", "other")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +42,7 @@ class Grammar:
     nouns: Mapping[str, str]  # family that a noun stands for
     lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
     collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
+    places: "Places"
     alternatives: frozenset[str]
     exclusive: frozenset[str]
     comparative: tuple[tuple[str, str], ...]
@@ -63,6 +81,11 @@ def grammar(code: str) -> Grammar:
     }
     for key in shades:
         roles.setdefault(key, set()).add("shade")
+    places = Places.of(given["places"])
+    for key in places.ordinals:
+        roles.setdefault(key, set()).add("filler")
+        for phrase in split(given["places"]["like"]):
+            roles.setdefault(phrase_of(f"{phrase} {key}"), set()).add("like")
     synonyms = read_yaml(_FOLDER / "synonyms" / f"{code}.yaml")
     return Grammar(
         code,
@@ -77,6 +100,7 @@ def grammar(code: str) -> Grammar:
             for family, entry in given["collective"].items()
             for term in split(entry["terms"])
         },
+        places=places,
         alternatives=frozenset(split(given["alternatives"])),
         exclusive=frozenset(split(given["exclusive"])),
         comparative=tuple((ending, other) for ending, other in given["comparative"]),

@@ -52,7 +52,23 @@ class Reader:
             asserted=" ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
             corrected=_corrected(text, units),
             like_shown=sentence.like_shown,
+            place=self._place(tokens),
         )
+
+    def _place(self, tokens: Sequence[Token]) -> int | None:
+        """Place of the product that is named by it: an ordinal after "the", "than" or "like", and before no other noun
+        than that of a garment.
+        """
+        grammar = self.lexicon.grammar
+        ordinals, before, nouns, other = grammar.places
+        for number, token in enumerate(tokens[1:], 1):
+            if token.key not in ordinals or tokens[number - 1].key not in before:
+                continue
+            after = tokens[number + 1].key if number + 1 < len(tokens) else ""
+            ends = not after.isalnum() or after in nouns or (after in grammar.roles and after not in other)
+            if ends:
+                return ordinals[token.key]
+        return None
 
     def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:
         wishes: list[Wish] = []

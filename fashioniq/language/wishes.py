@@ -83,6 +83,9 @@ class ParsedRequest(NamedTuple):
     asserted: str = ""  # words for lexical search: what is wanted, garments and free words
     corrected: str = ""  # whole text after spelling correction, for the vector model
     like_shown: bool = False  # "like this but …": the product talked about may come back
+    place: int | None = (
+        None  # among those shown, of the product that it is about: 0 in "longer than the first"
+    )
 
     @property
     def understood(self) -> bool:

@@ -36,7 +36,7 @@ from fashioniq.service.store import (
     TurnRow,
     scrub,
 )
-from fashioniq.service.stored_turns import kind_of, shown, stored_step, subject, wishes_of
+from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, wishes_of
 from fashioniq.service.understanding import Understood, said, understood, without
 from fashioniq.service.uploads import stored
 
@@ -183,8 +183,7 @@ class Service:
             if name and name not in mentioned and not uploaded:
                 raise wrong(f"/{field}", "not_shown", "not-shown")
         question = last.heard.get("asks", "")
-        chosen = subject(turns) if request.about is None else request.about or None
-        about = last.heard.get("offers") if served.asks else chosen
+        about = last.heard.get("offers") if served.asks else named(served, turns, request)
         found = self._understood(served, turns, request, about, question)
         step = self.states.resolved(served, found.step)
         before = self.states.before(served, turns)

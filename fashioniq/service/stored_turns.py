@@ -7,9 +7,9 @@ from typing import Any
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.dialog import ChosenLabel, DialogStep, wishes_after
 from fashioniq.service.reply_schemas import TurnReply
-from fashioniq.service.schemas import LabelWishBody
+from fashioniq.service.schemas import LabelWishBody, TurnBody
 from fashioniq.service.served_model import Served
-from fashioniq.service.store import TurnRow
+from fashioniq.service.store import TurnRow, scrub
 from fashioniq.service.understanding import Understood
 
 
@@ -73,6 +73,17 @@ def subject(turns: Sequence[TurnRow]) -> str | None:
         if turn.shown:
             return str(turn.shown[0]["id"])
     return None
+
+
+def named(served: Served, turns: Sequence[TurnRow], request: TurnBody) -> str | None:
+    """Product that the words of a request are about: the one given, one of the last answer by its place ("shorter than
+    the second one"), or by default that of `subject`.
+    """
+    if request.says and not request.about:
+        place, last = served.system.read(scrub(request.says)).place, turns[-1].shown
+        if place is not None and place < len(last):
+            return str(last[place]["id"])
+    return subject(turns) if request.about is None else request.about or None
 
 
 def _names(turn: TurnRow) -> bool:

@@ -9,7 +9,8 @@ from fashioniq.loop.dialog import LONGEST, Dialog
 from fashioniq.terminal.view import NONE_LEFT, View, unknown_of_all
 
 HELP = """\
-your own words      the next request, such as “is navy with longer sleeves”, or an answer to the question
+your own words      the next request, such as “is navy with longer sleeves” or “shorter than the second one”, or an
+                    answer to the question
 more like 3         make the next request about product 3; also “more like 3 but longer”
 undo                take the last step back
 this is it          choose the product marked →, otherwise the first one, and end; “this is it 3” chooses product 3
@@ -90,7 +91,10 @@ class Conversation:
             print(f"unknown words{ignored}: {', '.join(request.unknown)}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")
-        later = live.say(words)
+        place, named = request.place, None
+        if place is not None and live is self.live and place < len(self.products) and live.system.shows_items:
+            named = self.products[place].id
+        later = live.say(words, about=named)
         if request.limits != OfferLimits():
             for name in later.unlimited:
                 print(unknown_of_all(name))

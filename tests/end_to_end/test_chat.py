@@ -226,6 +226,18 @@ def test_a_person_finds_a_product_in_a_terminal(retriever, terminal, vector_runs
     assert 'http-equiv="refresh"' not in page.read_text()
 
 
+def test_words_can_be_about_a_product_by_its_place_in_the_table(retriever, terminal):
+    one, other = known_words(retriever, 2)
+    chat = terminal("--run", retriever, "--show", 4, "--device", "cpu")
+    chat.read()
+    products, _ = shown(chat.type(f"is {one}"))
+    chat.type(f"is {other} like the third one")
+    chat.type("this is it")
+    assert chat.close() == 0
+    (record,) = logged(retriever)
+    assert record["turns"][-1]["offer"] == {"item": products[2]}
+
+
 def test_pictures_are_drawn_where_the_terminal_can_and_ctrl_d_keeps_the_dialog(retriever, terminal):
     (word,) = known_words(retriever, 1)
     log = retriever.parent / "own" / "log.jsonl"

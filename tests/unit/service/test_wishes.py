@@ -299,3 +299,26 @@ def test_like_this_alone_shows_products_like_the_one_talked_about(talking):
     assert (session["kind"], session["about"], session["says"]) == ("like", shown, "more like this one")
     talking.request("DELETE", "/turns/2")
     assert ids(talking.turn(like=shown).json()) == ids(said)
+
+
+@pytest.mark.parametrize("about", [{}, {"about": ""}])
+def test_words_about_a_product_by_its_place_are_about_that_of_the_last_answer(about, talking):
+    shown = ids(talking.turn(says="is red").json())
+    said = talking.turn(says="is navy rather than the third one", **about).json()
+    assert talking.request("GET").json()["turns"][-1]["about"] == shown[2] and shown[2] not in ids(said)
+    talking.turn(says="is red and not like the eighteenth one", **about)
+    own = talking.request("GET").json()["turns"][-1]["about"]
+    assert own == (None if about else ids(said)[0])  # no place
+
+
+def test_the_product_that_is_given_counts_more_than_a_place(talking):
+    shown = ids(talking.turn(says="is red").json())
+    talking.turn(says="is navy like the third one", about=shown[1])
+    assert talking.request("GET").json()["turns"][-1]["about"] == shown[1]
+
+
+def test_like_a_place_alone_shows_products_like_that_one(talking):
+    shown = ids(talking.turn(says="is red").json())
+    said = talking.turn(says="like the second one").json()
+    session = talking.request("GET").json()["turns"][-1]
+    assert (session["kind"], session["about"]) == ("like", shown[1]) and ids(said)[0] == shown[1]

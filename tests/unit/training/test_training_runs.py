@@ -505,7 +505,7 @@ def retriever(shop, tmp_path, fitted, wording):
 
 def test_a_retriever_is_trained_with_its_users(shop, tmp_path, retriever, wording):
     fit, summary = retriever(learning_rate=0.5, loss="triplet", schedule="constant", exclude_shown=True)
-    assert type(fit.module) is RetrieverTraining and fit.monitor == "val_score" and fit.halfway is False
+    assert type(fit.module) is RetrieverTraining and fit.monitor == "val_score" and not fit.halfway
     assert isinstance(fit.module.asker, BestItem) and fit.module.asker.exclude_shown
     assert [len(one.dataset) for one in fit.batches] == [18, 6]
     about = {
@@ -561,15 +561,26 @@ def test_a_policy_needs_a_trained_retriever_whose_weights_it_begins_with(shop, t
         retriever(init_from=run, model=RetrieverConfig(kind="rnn", width=8), run=tmp_path / "other")
 
 
-def test_a_linear_retriever_starts_from_captions_and_has_a_temperature_of_its_own(retriever, wording):
+@pytest.mark.parametrize("halfway", [False, True])
+@pytest.mark.parametrize("kind", ["linear", "residual"])
+def test_a_fitted_retriever_starts_from_captions_and_has_a_temperature_of_its_own(
+    kind, halfway, retriever, wording
+):
     fit, _ = retriever(
-        model=RetrieverConfig(kind="linear", width=512),
+        model=RetrieverConfig(kind=kind, width=512, heads=2, hidden=16, layers=1),
         users=["differences", "recorded"],
         loss="cross-entropy",
+        halfway=halfway,
     )
     assert fit.facts["sizes"]["width"] == 256 and fit.facts["sizes"]["bigrams"] > 0
-    assert fit.facts["dialogs"] == "both" and fit.halfway == fit.settings.halfway
-    assert wording["share"] == (HALFWAY if fit.halfway else TRAINED)
+    assert fit.facts["dialogs"] == "both"
+    linear = fit.model if kind == "linear" else fit.model.linear
+    assert linear.bag_GD.any() and len(linear.bigram_G) == fit.facts["sizes"]["bigrams"]
+    of_ridge = {id(weight) for weight in linear.parameters()}
+    if kind == "residual":  # the other weights of the transformer are random before
+        of_ridge |= {id(weight) for weight in fit.model.transformer.query.parameters()}
+    assert {id(weight) for weight in fit.halfway} == (of_ridge if halfway else set())
+    assert wording["share"] == (HALFWAY if halfway else TRAINED)
     assert retriever_run._temperature(fit.settings) == retriever_run.LINEAR_TEMPERATURE
     assert retriever_run._temperature(replace(fit.settings, temperature=2.0)) == 2.0
     assert retriever_run._temperature(replace(fit.settings, loss="triplet")) is None

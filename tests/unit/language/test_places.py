@@ -1,0 +1,48 @@
+"""Products that a request names by their place among those shown."""
+
+import pytest
+
+ENGLISH = {
+    "shorter than the first one": 0,
+    "like the second, in green": 1,
+    "the third one, but without a belt": 2,
+    "the fourth dress in navy": 3,
+    "I like the 5th": 4,
+    "more formal than the eighth": 7,
+    "The second is too short": 1,
+    "for the first time": None,
+    "the first thing I want is red": None,
+    "the second hand one": None,
+    "the second neckline": None,
+    "my first dress": None,
+    "first": None,
+    "is red": None,
+}
+GERMAN = {
+    "kürzer als das erste": 0,
+    "wie das zweite, in grün": 1,
+    "das dritte Kleid, aber ohne Gürtel": 2,
+    "länger als die vierte": 3,
+    "zum ersten Mal": None,
+    "das erste Mal": None,
+    "rot": None,
+}
+
+
+@pytest.mark.parametrize("text", ENGLISH)
+def test_a_product_is_named_by_its_place(text, english):
+    assert english.read(text).place == ENGLISH[text]
+
+
+@pytest.mark.parametrize("text", GERMAN)
+def test_a_product_is_named_by_its_place_in_german(text, german):
+    assert german.read(text).place == GERMAN[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [("like the second, in red", True), ("the second, in red", False), ("like the second one", True)],
+)
+def test_like_a_place_may_show_the_product_again_and_the_place_is_no_unknown_word(text, like, english):
+    request = english.read(text)
+    assert request.like_shown == like and not request.unknown and request.known == (("red",) if "red" in text else ())
