@@ -11,6 +11,14 @@ from fashioniq.cli import parser_of
 from fashioniq.config import JOBS
 
 ROOT = Path(__file__).resolve().parents[1]
+BOOSTS = {  # who searches for a task is looking neither for figures nor for names of functions
+    "reference/how_do_i": 5,
+    "tutorials": 2,
+    "reference/api": 0.1,
+    "reference/commands": 0.2,
+    "results": 0.1,
+    "notebook": 0.05,
+}
 sys.path.insert(0, str(ROOT / "tools"))
 
 from build_tutorials import write_notebooks  # noqa: E402
@@ -19,8 +27,8 @@ from build_tutorials import write_notebooks  # noqa: E402
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:
     """Text of a page for the site."""
     name = page.file.src_uri
-    if name.startswith(("results", "notebook")):
-        page.meta["search"] = {"boost": 0.1}  # who searches for a task is not looking for figures
+    boost = next((factor for start, factor in BOOSTS.items() if name.startswith(start)), 1)
+    page.meta["search"] = {"boost": boost}
     if name == "index.md":
         markdown = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
     if name == "reference/commands.md":

@@ -148,8 +148,9 @@ class SessionBody(Body):
 class TurnBody(Body):
     """A turn: words, or what was chosen instead of words.
 
-    Words are about a product that was shown: by default the first one of the last answer, or none as long as nothing
-    was said; with "" as `about`, they are about none. Products can be more or less like one that was shown; `wish` adds
+    Words are about a product that was shown: that of `about`; one of the last answer that they name by its place, as in
+    "shorter than the second one"; or by default the first one of it, or none as long as nothing was said or with "" as
+    `about`. Products can be more or less like one that was shown; `wish` adds
     a label, and `drop` takes something back by its `id` in `holding`.
 
     Filters replace those of before, and stay until they are replaced, or until something else is said about them.
