@@ -4,6 +4,7 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,7 @@ def _read(folder: Path, name: str) -> Metrics:
     parts = [read_metrics(path, "the run file", SessionMetrics, REPAIR) for path in paths]
     dialogs = sum(part.dialogs for part in parts)
     last = {
-        measure: sum(part.dialogs * part.turns[-1][measure] for part in parts) / dialogs
+        measure: fsum(part.dialogs * part.turns[-1][measure] for part in parts) / dialogs
         for measure in parts[0].turns[-1]
         if measure not in ("turn", "median_rank")  # a median of parts is none of the whole
     }
@@ -270,7 +271,7 @@ def _value(run: Metrics, column: str, part: str | None) -> float:
             if row.get(parts["unit"]) == int(parts["number"]) and parts["measure"] in row
         ]
     elif column in OF_DIALOGS:
-        found = [sum(row[column] for row in content.get("costs", ()))]
+        found = [fsum(row[column] for row in content.get("costs", ()))]
     else:
         found = [content["mean"].get(column) if "mean" in content else content.get(column)]
     if len(found) != 1 or not isinstance(found[0], int | float):
