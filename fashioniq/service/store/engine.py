@@ -171,15 +171,19 @@ def clear_files(engine: Engine, rewrite: bool = False) -> bool:
 
 @contextmanager
 def available() -> Iterator[None]:
-    """Convert failures of the database to Unavailable."""
+    """Convert failures of the database as `converted` does."""
     try:
         yield
-    except (SQLAlchemyError, UnicodeDecodeError) as error:
+    except (SQLAlchemyError, UnicodeError) as error:
         raise converted(error) from error
 
 
 def converted(error: BaseException) -> BaseException:
-    """Unavailable for a failure of the database, without values of the statement; otherwise the error itself."""
+    """Unavailable for a failure of the database, without values of the statement, and UserError for a value that no
+    database can store; otherwise the error itself.
+    """
+    if isinstance(error, UnicodeEncodeError):
+        return UserError("expected text in UTF-8, found other bytes, or half a surrogate pair; correct it")
     if isinstance(error, UnicodeDecodeError):  # sqlite3 quotes a damaged schema
         return Unavailable("the database is not available (its schema is damaged)")
     if not isinstance(error, SQLAlchemyError) or isinstance(error, DataError | IntegrityError):

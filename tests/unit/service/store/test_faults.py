@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import IntegrityError
 
+from fashioniq.files import UserError
 from fashioniq.service.store import Replaced, Store, Unavailable
 from fashioniq.service.store.engine import _ADVISORY_LOCK, clear_files
 from tests.waiting import ended, happened, joined, received
@@ -458,3 +459,12 @@ def test_a_schema_that_is_not_utf8_is_told_in_a_line(open_store, tmp_path):
     path.write_bytes(content.replace(b"CREATE TABLE turn", b"CREATE\xffTABLE turn"))
     with pytest.raises(Unavailable, match=r"^the database is not available \(its schema is damaged\)$"):
         open_store(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("odd", ["\udcff", "key \ud800"])  # as Python reads a byte of a command line that is not UTF-8
+def test_text_that_no_database_can_store_is_refused_and_the_store_goes_on(store, log, odd):
+    with pytest.raises(UserError, match=r"^expected text in UTF-8"):
+        store.revoke_key(odd)
+    with pytest.raises(UserError, match=r"^expected text in UTF-8"):
+        store.session(odd)
+    assert log.start("s1")
