@@ -241,16 +241,16 @@ class Service:
         if draw < 0.95:
             return self.ask("GET", "/readyz")[0]
         status, _ = self.ask("DELETE", path, None, token)
-        if status == 204:
-            self.forgotten(session)
+        if status == 204 or status >= 500:
+            self.forgotten(session, told=status == 204)
         return status
 
-    def forgotten(self, session: str) -> None:
-        """Remember that a session was erased."""
+    def forgotten(self, session: str, told: bool = True) -> None:
+        """Remember that a session was erased; unless the client was `told`, it may have been, before the failure."""
         with self._lock:
             if session in self.sessions:  # of two shoppers who erase it, both may be told that it is
                 _, word, _ = self.sessions.pop(session)
-                self.erased |= {session, word}
+                self.erased |= {session, word} if told else set()
             for kept in (self.turns, self.events):
                 for name in [name for name, owner in kept.items() if owner == session]:
                     del kept[name]
