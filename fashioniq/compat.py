@@ -30,12 +30,8 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _library: Any = None  # a declaration exists as long as its Library object
-_RANKS = (
-    "RANK",
-    "LOCAL_RANK",
-    "SLURM_PROCID",
-    "JSM_NAMESPACE_RANK",
-)  # of which Lightning reads the first that is set
+# variables of launchers, of which Lightning reads the first that is set
+_RANKS = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 _ADDRESS_SPACE = 1_200_000_000  # bytes that every command with torch takes, and more
 
 
@@ -96,11 +92,16 @@ class _BeforeLibraries(MetaPathFinder):
             limit, _ = resource.getrlimit(resource.RLIMIT_AS)
             if 0 <= limit < _ADDRESS_SPACE:
                 raise MemoryError(f"the limit is {limit / 1e9:.1f} GB of address space")
-        rank = (
-            next((one for one in _RANKS if one in os.environ), None) if name == "lightning_fabric" else None
-        )
-        if rank and not (text := os.environ[rank].strip()).isdecimal():
-            raise UserError(f"expected a number in the variable {rank}, found {text!r}; set it, or unset it")
+        if name == "lightning_fabric" and (given := [one for one in _RANKS if one in os.environ]):
+            number_in(given[0])
+
+
+def number_in(variable: str, default: int | None = None) -> int:
+    """Number in a variable of the environment. Raises UserError if it has none."""
+    text = os.environ.get(variable, str(default))
+    if not (text.isascii() and text.isdigit()):
+        raise UserError(f"expected a number in the variable {variable}, found {text!r}; set it, or unset it")
+    return int(text)
 
 
 def check_before_libraries() -> None:

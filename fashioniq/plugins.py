@@ -104,11 +104,10 @@ def is_from_outside(kind: str, name: str) -> bool:
     module, _, attribute = name.partition(":")
     if module in BUILT_IN.get(kind, ()) or module in _OF_MODELS:
         return False
-    written = all(map(str.isidentifier, module.split(".")))
     if kind == "systems" and not attribute:
-        there = written and importlib.util.find_spec(module.partition(".")[0]) is not None
+        there = _is_module(module)
     else:
-        there = written and attribute.isidentifier()
+        there = _can_be_module(module) and attribute.isidentifier()
     return there or module in _installed(kind)
 
 
@@ -119,9 +118,15 @@ def is_part(kind: str, name: str) -> bool:
 
 def module_hint(name: str) -> str:
     """What to add to an error where a name is that of a module, and a part in it would have to be named."""
-    written = all(map(str.isidentifier, name.split(".")))
-    there = written and importlib.util.find_spec(name.partition(".")[0]) is not None
-    return f"; a part of your own is {name}:NAME" if there else ""
+    return f"; a part of your own is {name}:NAME" if _is_module(name) else ""
+
+
+def _can_be_module(name: str) -> bool:
+    return all(map(str.isidentifier, name.split(".")))
+
+
+def _is_module(name: str) -> bool:
+    return _can_be_module(name) and importlib.util.find_spec(name.partition(".")[0]) is not None
 
 
 def split(kind: str, name: str) -> tuple[str, str]:

@@ -104,8 +104,8 @@ def _place(name: str) -> str:
         )
         if not found:
             raise UserError(
-                f"the Python package {name} has no model: no {' or '.join(_FILES)}; {ADVICE}, or "
-                f"one of your own as {name}:NAME"
+                f"the Python package {name} has no model: no {' or '.join(_FILES)}; {ADVICE}"
+                f"{plugins.module_hint(name)}"
             )
         return str(found[0])
     return name

@@ -42,7 +42,7 @@ class Grammar:
     nouns: Mapping[str, str]  # family that a noun stands for
     lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
     collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
-    places: "Places"
+    places: Places
     alternatives: frozenset[str]
     exclusive: frozenset[str]
     comparative: tuple[tuple[str, str], ...]

@@ -62,12 +62,10 @@ class Reader:
         grammar = self.lexicon.grammar
         ordinals, before, nouns, other = grammar.places
         for number, token in enumerate(tokens[1:], 1):
-            if token.key not in ordinals or tokens[number - 1].key not in before:
-                continue
-            after = tokens[number + 1].key if number + 1 < len(tokens) else ""
-            ends = not after.isalnum() or after in nouns or (after in grammar.roles and after not in other)
-            if ends:
-                return ordinals[token.key]
+            if token.key in ordinals and tokens[number - 1].key in before:
+                after = tokens[number + 1].key if number + 1 < len(tokens) else ""
+                if not after.isalnum() or after in nouns or (after in grammar.roles and after not in other):
+                    return ordinals[token.key]
         return None
 
     def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:

@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch.distributed as dist
 from lightning_fabric.plugins import TorchCheckpointIO
 
+from fashioniq.compat import number_in
 from fashioniq.files import UserError, why
 from fashioniq.training.processes import rank_and_count
 
@@ -26,26 +27,26 @@ def launched_rank(devices: int, num_nodes: int) -> int:
     count = devices * num_nodes
     if launcher := _launcher():
         name, *wanted, rank = launcher
-        if count == 1 and _number(rank, 0) == 0:
+        if count == 1 and number_in(rank, 0) == 0:
             return 0  # such as a training in an allocation of SLURM without srun
         for variable, expected in zip(wanted, (count, devices), strict=True):
-            if expected != (found := _number(variable, 1)):
+            if expected != (found := number_in(variable, 1)):
                 raise UserError(
                     f"expected {variable}={expected} of {name} for --devices {devices} and --num-nodes {num_nodes}, "
                     f"found {found}; give the same numbers to both"
                 )
-        return _number(rank)
+        return number_in(rank)
     needed = ("NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
     if num_nodes > 1 and (missing := [name for name in needed if name not in os.environ]):
         raise UserError(
             f"--num-nodes is {num_nodes}, but {missing[0]} is not set; start the command with torchrun or srun, or set "
             f"{', '.join(needed)} on each machine (docs/scale.md)"
         )
-    if (node := _number("NODE_RANK", _number("GROUP_RANK", 0))) >= num_nodes:
+    if (node := number_in("NODE_RANK", number_in("GROUP_RANK", 0))) >= num_nodes:
         raise UserError(
             f"expected NODE_RANK below --num-nodes {num_nodes}, found {node}; unset it, or give --num-nodes"
         )
-    return node * devices + (_number("LOCAL_RANK", 0) if devices > 1 else 0)
+    return node * devices + (number_in("LOCAL_RANK", 0) if devices > 1 else 0)
 
 
 def _launcher() -> tuple[str, ...] | None:
@@ -55,13 +56,6 @@ def _launcher() -> tuple[str, ...] | None:
     if "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
         return "SLURM", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID"
     return None
-
-
-def _number(name: str, default: int | None = None) -> int:
-    text = os.environ.get(name, str(default))
-    if not (text.isascii() and text.isdigit()):
-        raise UserError(f"expected a number in the variable {name}, found {text!r}; set it, or unset it")
-    return int(text)
 
 
 class ReadByFirst(TorchCheckpointIO):

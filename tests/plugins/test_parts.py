@@ -288,4 +288,4 @@ def test_where_a_module_is_named_instead_of_its_part_the_error_says_so(vector_ru
     assert main(["eval-dialogs", *given, *run, "--user", "my_parts"]) == 2
     assert "a part of your own is my_parts:NAME" in capsys.readouterr().err
     assert main(["search", "--encoder", "my_parts", *given, "--text", "red"]) == 2
-    assert "one of your own as my_parts:NAME" in capsys.readouterr().err
+    assert "a part of your own is my_parts:NAME" in capsys.readouterr().err

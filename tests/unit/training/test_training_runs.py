@@ -505,7 +505,7 @@ def retriever(shop, tmp_path, fitted, wording):
 
 def test_a_retriever_is_trained_with_its_users(shop, tmp_path, retriever, wording):
     fit, summary = retriever(learning_rate=0.5, loss="triplet", schedule="constant", exclude_shown=True)
-    assert type(fit.module) is RetrieverTraining and fit.monitor == "val_score" and not fit.halfway
+    assert type(fit.module) is RetrieverTraining and fit.monitor == "val_score" and fit.halfway == ()
     assert isinstance(fit.module.asker, BestItem) and fit.module.asker.exclude_shown
     assert [len(one.dataset) for one in fit.batches] == [18, 6]
     about = {
