@@ -220,8 +220,7 @@ def _made(gallery: Gallery, factory: str) -> Any:
         )
     if ivf is not None and not lists:
         raise UserError(f"--index {factory} has no lists; use one such as IVF64,Flat or HNSW32")
-    if ivf is not None:
-        ivf.cp.min_points_per_centroid = 1  # FAISS prints a warning
+    _accept_few(index)
     most = max(LEAST_TRAINED, TRAINED * lists)
     try:
         if not index.is_trained:
@@ -234,9 +233,19 @@ def _made(gallery: Gallery, factory: str) -> Any:
     try:
         for _, vectors_TD in gallery.tiles(TILE):
             index.add(_array(vectors_TD))
+        index.search(_array(gallery.vectors_ND[:1]), 1)
     except RuntimeError as error:
-        raise UserError(f"--index {factory} takes no products; use one such as HNSW32") from error
+        raise UserError(f"--index {factory} cannot be searched; use one such as HNSW32") from error
     return index
+
+
+def _accept_few(part: Any) -> None:
+    """Keep FAISS from printing warnings about few vectors, for an index or a quantizer and all that is in it."""
+    if hasattr(part, "cp"):
+        part.cp.min_points_per_centroid = 1
+    for name in ("index", "quantizer", "q1", "pq", "rq"):
+        if (inner := getattr(part, name, None)) is not None:
+            _accept_few(faiss.downcast_index(inner) if isinstance(inner, faiss.Index) else inner)
 
 
 def _sample(gallery: Gallery, count: int) -> Tensor:

@@ -134,6 +134,23 @@ def test_too_few_products_to_learn_an_index_from_are_refused(exact, query_QD, fa
         approximate(exact, factory, query_QD)
 
 
+@needs_faiss
+@pytest.mark.parametrize("factory", ["IVF8,Flat", "PCA8,IVF8,Flat", "IMI2x2,Flat", "PCA8,IMI2x2,Flat"])
+def test_faiss_prints_no_warning_about_few_products(factory, capfd):
+    few = Gallery(Items.without_attributes([*map(str, range(20))], torch.zeros(20, 1)), torch.randn(20, 16))
+    approximate(few, factory, few.vectors_ND, 0.0)
+    assert capfd.readouterr().err == ""
+
+
+@needs_faiss
+def test_an_index_that_faiss_cannot_search_is_refused(exact, query_QD, capfd):
+    with pytest.raises(
+        UserError, match="--index Residual2x2,PQ8x1 cannot be searched; use one such as HNSW32"
+    ):
+        approximate(exact, "Residual2x2,PQ8x1", query_QD)
+    assert capfd.readouterr().err == ""
+
+
 def test_an_index_without_faiss_is_refused(exact, query_QD, monkeypatch):
     monkeypatch.setattr(index, "faiss", None)
     with pytest.raises(UserError, match="install faiss-cpu"):
