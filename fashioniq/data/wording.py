@@ -43,6 +43,6 @@ class WordingRun(msgspec.Struct, kw_only=True):
 
     weights: Weights
     labels: list[str]
-    checksum: str
+    checksum: str = ""
     figures: dict[str, float] = {}
     said: dict[str, Kind] = {}

@@ -1,6 +1,5 @@
 """Weights of a run: a safetensors file beside its model.json; nothing is unpickled."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
-from fashioniq.data.wording import Weights, WordingRun
+from fashioniq.data.wording import WordingRun
 from fashioniq.files import (
     UserError,
     atomic_write,
@@ -34,28 +33,14 @@ def save_model(run: Path, model: nn.Module, about: Run) -> None:
     write_run(run, msgspec.structs.replace(about, checksum=checksum(path)))
 
 
-def save_wording(
-    run: Path,
-    model: LabelModel,
-    weights: Weights,
-    labels: Sequence[str],
-    *,
-    figures: dict[str, float],
-    said: Mapping[str, int],
-) -> None:
-    """Write the model of labels, and wording.json."""
+def save_wording(run: Path, model: LabelModel, about: WordingRun) -> None:
+    """Write the model of labels, and wording.json with its checksum."""
     with atomic_write(run / LABELS) as temporary:
         temporary.write_bytes(
             save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
         )
-    found = WordingRun(
-        weights=weights,
-        labels=list(labels),
-        checksum=checksum(run / LABELS),
-        figures=dict(figures),
-        said=dict(said),
-    )
-    write_json(run / WORDING, msgspec.to_builtins(found))
+    about = msgspec.structs.replace(about, checksum=checksum(run / LABELS))
+    write_json(run / WORDING, msgspec.to_builtins(about))
 
 
 def load_wording(run: Path, features: int) -> tuple[WordingRun, LabelModel] | None:

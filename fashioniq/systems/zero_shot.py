@@ -14,7 +14,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
-from fashioniq.data.wording import obeying
+from fashioniq.data.wording import WordingRun, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
@@ -82,7 +82,7 @@ def prepare(
         "features": str(store.root.resolve()),
     }
     with locked(run):
-        save_wording(run, LabelModel(encoder.size, 0), WEIGHTS, [], figures={}, said={})
+        save_wording(run, LabelModel(encoder.size, 0), WordingRun(weights=WEIGHTS, labels=[]))
         with atomic_write(run / "config.yaml") as temporary:
             temporary.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
         about = ZeroShotRun(

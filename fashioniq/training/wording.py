@@ -16,7 +16,7 @@ from torch import Tensor
 from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
-from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
+from fashioniq.data.wording import OUTWEIGHS, Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
@@ -64,7 +64,7 @@ def fit_wording(
         model = with_said(fit_labels(catalog, items, labels, seed), said, items)
         weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, share=share)
     known = [*labels, *said.kinds]
-    save_wording(run, model, weights, known, figures=figures, said=said.kinds)
+    save_wording(run, model, WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds))
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
         f"{len(known)} labels are known by sight"

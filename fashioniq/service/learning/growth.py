@@ -67,6 +67,4 @@ def grow(
     save_model(out, grown, replace(about, sizes=sizes, words=after.words))
     if (found := load_wording(run, sizes["features"])) is not None:
         wording, of_labels = found
-        save_wording(
-            out, of_labels, wording.weights, wording.labels, figures=wording.figures, said=wording.said
-        )
+        save_wording(out, of_labels, wording)

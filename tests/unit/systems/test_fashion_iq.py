@@ -11,7 +11,7 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalDialogs, EvalFashionIQDAR
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.wording import obeying
+from fashioniq.data.wording import WordingRun, obeying
 from fashioniq.files import UserError
 from fashioniq.generators.described_products import describer_of
 from fashioniq.generators.illustrated import Illustrated
@@ -435,7 +435,7 @@ def test_words_count_in_the_search_of_a_run_that_has_them_unless_its_query_is_fu
     shop, options_of, tmp_path
 ):
     run = shutil.copytree(shop.run("retriever"), tmp_path / "run")
-    save_wording(run, LabelModel(shop.features.size, 0), obeying(lexical=0.01), [], figures={}, said={})
+    save_wording(run, LabelModel(shop.features.size, 0), WordingRun(weights=obeying(lexical=0.01), labels=[]))
     [task] = fashion_iq.build(options_of(run=run, user=["human"]))
     system = task.batch([0]).system
     assert system.wording is not None and system.gallery.scorer is system.wording
