@@ -1,8 +1,9 @@
 """Labels of a picture by its features: logistic regression, one for each label."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -48,15 +49,30 @@ class LabelModel(nn.Module):
 
 
 class SeenLabels:
-    """Probabilities of labels by the features of products, computed when the first one is needed."""
+    """Probabilities of labels by the features of products, computed when the first one is needed.
 
-    def __init__(self, model: LabelModel, labels: Sequence[str], items: Items) -> None:
-        self._model, self._labels, self._items = model, labels, items
+    `pixels` are those of the colors of products whose picture was looked at, instead of those by features.
+    """
+
+    def __init__(
+        self,
+        model: LabelModel,
+        labels: Sequence[str],
+        items: Items,
+        pixels: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> None:
+        self._model, self._labels, self._items, self._pixels = model, labels, items, pixels
         self._column = {label: column for column, label in enumerate(labels)}
 
     @cached_property
     def _chance_NL(self) -> np.ndarray:
-        return self._items.embedded(lambda x_BD: self._model.probabilities(x_BD.cpu()).half()).numpy()
+        chance_NL = self._items.embedded(lambda x_BD: self._model.probabilities(x_BD.cpu()).half()).numpy()
+        colors = {color for own in self._pixels.values() for color in own} & self._column.keys()
+        for name, own in self._pixels.items():
+            if (item := self._items.positions.get(name)) is not None:
+                for color in colors:
+                    chance_NL[item, self._column[color]] = own.get(color, 0.0)
+        return chance_NL
 
     def probability(self, label: str) -> np.ndarray | None:
         """Probability of a label for each product, N; None for one that was not learned."""

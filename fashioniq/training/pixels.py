@@ -40,7 +40,6 @@ def color_words(code: str) -> dict[str, str]:
     return {color: found[color] for color in ("black", "white", "grey", *HUES) if color in found}
 
 
-@lru_cache(maxsize=1000)  # the labels are fitted twice
 def shares_of_colors(path: Path) -> Mapping[str, float]:
     """Share of each basic color, by its English name, in the garment of a picture; empty if it is unreadable."""
     try:

@@ -1,7 +1,8 @@
 """Labels of products of a catalog without such labels, as of photos without a table: from captions and pixels.
 
 "Is black with long sleeves" says that its target is black and has long sleeves. It also says that the target is not
-white, as colors are alternatives, and nothing about its pattern. The pixels of a picture say its colors.
+white, as colors are alternatives, and nothing about its pattern. The pixels of a picture say its colors, also those of
+a product that is not in the training.
 """
 
 from collections import Counter
@@ -23,11 +24,11 @@ from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import keys_of
 from fashioniq.loop.wording import LIKELY
 from fashioniq.models.labels import LabelModel
-from fashioniq.training.pixels import color_words, shares_of_colors
+from fashioniq.training.pixels import HUES, color_words, shares_of_colors
 
 FEW = 5  # products with a label of a family from which on the catalog is taken to label the family
 PRODUCTS = 3  # that a label is said of, at least
-PICTURES = 500  # whose pixels are looked at
+PICTURES = 500  # whose pixels teach the colors of others
 MOSTLY = 0.6  # share of a color from which on a garment certainly has it
 DECAY = 0.1  # weight decay
 STEPS = 40  # of L-BFGS
@@ -48,8 +49,8 @@ class StatedLabels(NamedTuple):
     known_SL: Tensor
 
 
-def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> StatedLabels:
-    """What captions of pairs say of their targets, and pixels of colors, in families that the catalog does not label.
+def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair], pixels: Says) -> StatedLabels:
+    """What captions of pairs say of their targets, and `pixels` of colors, in families that the catalog does not label.
 
     Where a caption names a color of a product, its pixels do not count.
     """
@@ -61,10 +62,10 @@ def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair]) -> StatedLabe
         for name, own in says.items()
     }
     captioned = set(says)
-    if COLOR not in given:
-        for name, colors in _by_pixels(catalog, items.ids).items():
-            if COLOR not in families.get(name, ()):
-                says[name] = says.get(name, {}) | colors
+    pictured = [name for name in items.ids if name in pixels]
+    for name in pictured[:: -(-len(pictured) // PICTURES) or 1]:
+        if COLOR not in families.get(name, ()):
+            says[name] = says.get(name, {}) | pixels[name]
     count = Counter(label for own in says.values() for label, has in own.items() if has >= LIKELY)
     kinds = {label: group_of[label].kind for label, often in count.most_common() if often >= PRODUCTS}
     alternatives = grammar(catalog.language).alternatives
@@ -105,15 +106,31 @@ def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]
     return says
 
 
-def _by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
-    """Colors of some products, as probable as the share of their pictures that has them."""
+def colors_by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
+    """Colors of all products with a picture, as probable as the share of the picture that has them.
+
+    None if the catalog labels the colors of the products `ids`. Of more than MOST pictures, every n-th is looked at.
+    """
+    if COLOR in _families(catalog, ids):
+        return {}
     words = color_words(catalog.language)
-    pictured = [name for name in ids if name in catalog.images]
+    pictured = [name for name in catalog.all_ids() if name in catalog.images]
     says: Says = {}
-    for name in pictured[:: -(-len(pictured) // PICTURES) or 1]:
+    for name in pictured[:: -(-len(pictured) // MOST) or 1]:
         if shares := shares_of_colors(catalog.images[name]):
             says[name] = {word: min(shares.get(color, 0.0) / MOSTLY, 1.0) for color, word in words.items()}
     return says
+
+
+def hues_of(pixels: Says, code: str) -> Says:
+    """The hues of the colors, in a language of this code. Black, white and grey depend on the light of a photo, and
+    features tell them apart better.
+    """
+    hues = {word for color, word in color_words(code).items() if color in HUES}
+    return {
+        name: {word: round(has, 2) for word, has in own.items() if word in hues and has >= 0.01}
+        for name, own in pixels.items()
+    }
 
 
 def _families(catalog: Catalog, ids: Sequence[str]) -> set[str]:

@@ -29,7 +29,7 @@ from fashioniq.training.linear import (
     examples_of,
     new_linear,
 )
-from fashioniq.training.said import MOST, said_of, solve, with_said
+from fashioniq.training.said import MOST, Says, colors_by_pixels, hues_of, said_of, solve, with_said
 
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
@@ -59,12 +59,15 @@ def fit_wording(
     weights. The random numbers of the training that follows stay the same.
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
+    pixels = colors_by_pixels(catalog, items.ids)
+    hues = hues_of(pixels, catalog.language)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
-        said = said_of(catalog, items, pairs)
+        said = said_of(catalog, items, pairs, pixels)
         model = with_said(fit_labels(catalog, items, labels, seed), said, items)
-        weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, share=share)
+        weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, pixels=pixels, share=share)
     known = [*labels, *said.kinds]
-    save_wording(run, model, WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds))
+    about = WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds, pixels=hues)
+    save_wording(run, model, about)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
         f"{len(known)} labels are known by sight"
@@ -102,6 +105,7 @@ def fit_weights(
     vocabulary: Vocabulary,
     seed: int,
     *,
+    pixels: Says,
     share: float = TRAINED,
 ) -> tuple[Weights, dict[str, float]]:
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
@@ -126,10 +130,9 @@ def fit_weights(
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
-    said = said_of(catalog, items, rest)
-    by_sight = SeenLabels(
-        with_said(LabelModel(items.features_ND.shape[1], 0), said, items), list(said.kinds), items
-    )
+    said = said_of(catalog, items, rest, pixels)
+    of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
+    by_sight = SeenLabels(of_labels, list(said.kinds), items, hues_of(pixels, catalog.language))
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}

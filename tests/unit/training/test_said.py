@@ -16,7 +16,7 @@ from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.training.pixels import HUES, color_words, shares_of_colors
-from fashioniq.training.said import said_of, solve, with_said
+from fashioniq.training.said import colors_by_pixels, hues_of, said_of, solve, with_said
 
 IDS = [f"p{number}" for number in range(60)]
 COLORS, SLEEVES = ("red", "navy", "black"), ("with long sleeves", "and sleeveless")
@@ -32,6 +32,7 @@ def catalog_of(labels=CLASSES, images=None, language="en"):
         images=images or {},
         language=language,
         ids=lambda split: IDS,
+        all_ids=lambda: [*IDS, "new"],
     )
 
 
@@ -65,7 +66,7 @@ def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
         Pair("p50", "p0", ("is red",)),
         Pair("p51", "p0", ("has long sleeves, and is not black",)),
     ]
-    said = said_of(catalog_of(), items(), pairs)
+    said = said_of(catalog_of(), items(), pairs, {})
     colors = {"red": False, "navy blue": False, "blue": False, "black": False}
     assert says(said, "p50") == colors | {"red": True}
     assert says(said, "p51") == {"long sleeve": True, "sleeveless": False, "black": False}
@@ -81,17 +82,17 @@ def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
 
 def test_comparisons_alternatives_and_rare_labels_say_nothing():
     pairs = [Pair(name, "p0", ("is darker", "red or black")) for name in IDS[1:9]]
-    assert said_of(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))]).kinds == {}
+    assert said_of(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))], {}).kinds == {}
 
 
 def test_families_that_the_catalog_labels_are_left_to_it():
     labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
-    assert set(said_of(catalog_of(labels), items(), PAIRS).kinds) == {"long sleeve", "sleeveless"}
+    assert set(said_of(catalog_of(labels), items(), PAIRS, {}).kinds) == {"long sleeve", "sleeveless"}
 
 
 @torch.no_grad()
 def test_labels_that_were_said_are_found_by_words_among_all_products_and_stay_with_the_labels_of_a_catalog():
-    said = said_of(catalog_of(), items(), PAIRS)
+    said = said_of(catalog_of(), items(), PAIRS, {})
     model = with_said(LabelModel(8, 0), said, items())
     seen = SeenLabels(model, list(said.kinds), items())
     found = Wording.of(catalog_of(), IDS, Vocabulary(["is"]), Weights(0, 2, 2), seen, said=said.kinds)
@@ -171,14 +172,29 @@ def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
     }
     (tmp_path / "p57.jpg").write_bytes(b"no picture")
     pairs = [Pair("p50", "p0", ("is green",)), Pair("p51", "p0", ("has long sleeves",))]
-    said = said_of(catalog_of(images=images), items(), pairs)
+    images["new"] = photo(tmp_path / "new.jpg", rgb[0], (225, 205, 190))
+    catalog = catalog_of(images=images)
+    pixels = colors_by_pixels(catalog, IDS)
+    said = said_of(catalog, items(), pairs, pixels)
     assert set(said.kinds) == {"red", "blue", "black"} and says(said, "p50") == dict.fromkeys(
         said.kinds, False
     )
     for name in ("p51", "p52"):
         color = ("red", "blue", "black")[LOOKS[name][0]]
         assert says(said, name) == dict.fromkeys(said.kinds, False) | {color: True}
-    assert "p58" not in said.ids and ("p57" not in said.ids or says(said, "p57") == {})
+    assert not {"p57", "p58", "new"} & {*said.ids} and not {"p57", "p58"} & {*pixels}
+    assert hues_of(pixels, "en")["new"] == {"red": 1.0} and hues_of(pixels, "en")["p50"] == {}  # it is black
+    labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
+    assert colors_by_pixels(catalog_of(labels, images), IDS) == {}
+
+
+def test_the_hues_of_a_product_by_its_pixels_count_instead_of_its_features():
+    model, gallery = LabelModel(2, 3), Items.without_attributes(["a", "b"], torch.randn(2, 2))
+    pixels = {"b": {"blue": 0.75}, "c": {"red": 1.0}, "d": {"odd": 1.0}}
+    seen = SeenLabels(model, ["red", "floral", "blue"], gallery, pixels)
+    found = [seen.probability(label).tolist() for label in ("red", "floral", "blue")]
+    assert found == [[0.5, 0], [0.5, 0.5], [0.5, 0.75]]
+    assert seen.likely(1) == ["floral", "blue"] and seen.probability("odd") is None
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -210,4 +226,4 @@ def test_what_is_unknown_of_a_product_counts_for_nothing():
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_label_is_learned_if_three_products_are_said_to_have_it(times):
     pairs = [Pair(name, IDS[0], ("is purple",)) for name in IDS[1 : times + 1]]
-    assert ("purple" in said_of(catalog_of(), items(), pairs).kinds) == (times == 3)
+    assert ("purple" in said_of(catalog_of(), items(), pairs, {}).kinds) == (times == 3)

@@ -44,7 +44,8 @@ def shuffled(labels, seed=1):
 def catalog_of(labels, titles=None):
     titles = titles or {}
     texts = {"titles": titles, "descriptions": {}}
-    return SimpleNamespace(labels=labels, **texts, images={}, language="en", ids=lambda split: IDS)
+    ids = {"ids": lambda _: IDS, "all_ids": lambda: IDS}
+    return SimpleNamespace(labels=labels, **texts, images={}, language="en", **ids)
 
 
 def looks(labels, noise=0.3):
@@ -129,7 +130,7 @@ def test_products_without_labels_are_left_out_of_the_fit():
 
 
 def test_right_labels_make_wishes_outweigh_any_similarity():
-    weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), PAIRS, VOCABULARY, 0)
+    weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), PAIRS, VOCABULARY, 0, pixels={})
     assert weights.wanted == weights.denied == WISHES[-1] and weights.lexical in LEXICAL
     assert weights.memory == 1  # what outweighs any similarity holds in all later turns
     assert weights.interpreted == INTERPRETED < weights.wanted
@@ -138,7 +139,7 @@ def test_right_labels_make_wishes_outweigh_any_similarity():
 
 def test_wishes_that_the_captions_never_have_are_obeyed():
     pairs = [replace(pair, captions=("is nicer",)) for pair in PAIRS]
-    weights, figures = fit_weights(catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, 0)
+    weights, figures = fit_weights(catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, 0, pixels={})
     assert weights.wanted == weights.denied == WISHES[-1] and figures["log_rank"] == figures["without"]
 
 
@@ -146,7 +147,7 @@ def test_wishes_that_the_captions_never_have_are_obeyed():
 def test_shuffled_labels_get_no_weight_or_a_small_one_where_pictures_show_better(seed):
     """Where the vectors are no better than chance, wrong labels cost nothing, and cannot be told from right ones."""
     catalog = catalog_of(shuffled(RIGHT, seed))
-    weights, _ = fit_weights(catalog, looks(RIGHT), PAIRS, VOCABULARY, 0)
+    weights, _ = fit_weights(catalog, looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={})
     assert weights.wanted <= 0.05 and weights.denied <= 0.05 and weights.lexical <= 0.02
 
 
@@ -154,7 +155,7 @@ def test_small_weights_fade_and_are_smaller_for_vectors_that_are_trained_further
     half = random.Random(4).sample(IDS, 80)
     labels = RIGHT | {name: shuffled(RIGHT)[name] for name in half}
     whole, third = (
-        fit_weights(catalog_of(labels), looks(RIGHT), PAIRS, VOCABULARY, 0, share=share)[0]
+        fit_weights(catalog_of(labels), looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={}, share=share)[0]
         for share in (1, TRAINED)
     )
     assert 0 < whole.lexical + whole.wanted < WISHES[-1] and whole.memory == third.memory == MEMORY < 1
@@ -170,7 +171,7 @@ def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
     # else captions would say labels
     grey = {name: [["dress"], ["grey", "solid"], [], [], [], []] for name in IDS}
     with_titles, with_others = (
-        fit_weights(catalog_of(grey, titles), looks(RIGHT), PAIRS, VOCABULARY, 0)[0].lexical
+        fit_weights(catalog_of(grey, titles), looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={})[0].lexical
         for titles in (told, others)
     )
     assert with_titles > 2 * with_others and with_others <= 0.01
@@ -190,7 +191,7 @@ def test_the_same_seed_gives_the_same_files_and_leaves_the_random_numbers_of_a_t
 
 @pytest.mark.parametrize("pairs", [[], PAIRS[:1], [Pair("elsewhere", "p1", ("is red",))]])
 def test_without_captions_words_count_by_default(pairs, tmp_path):
-    weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), pairs, VOCABULARY, 0)
+    weights, figures = fit_weights(catalog_of(RIGHT), random_looks(), pairs, VOCABULARY, 0, pixels={})
     assert weights == Weights(LEXICAL[1], WISHES[-1], WISHES[-1], interpreted=INTERPRETED) and figures == {}
     fit_wording(tmp_path, catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, seed=0)
     about, _ = load_wording(tmp_path, 12)
