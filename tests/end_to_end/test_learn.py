@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from msgspec.structs import asdict
-from sqlalchemy import delete, insert
+from sqlalchemy import delete, insert, update
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
@@ -238,7 +238,15 @@ def test_a_log_without_consent_teaches_nothing(learn, tmp_path, world, capsys):
     empty = Store.open(f"sqlite:///{tmp_path / 'empty.db'}")
     empty.close()
     assert learn(tmp_path / "empty.db")[0] == 2
-    assert "ask shoppers for their consent" in capsys.readouterr().err and not (tmp_path / "learned").exists()
+    told = capsys.readouterr().err
+    assert "expected 2 conversations in sqlite:" in told and "found 0; learn again when" in told
+    unasked = Store.open(f"sqlite:///{shutil.copy(world.log, tmp_path / 'unasked.db')}")
+    unasked.write(lambda connection: connection.execute(update(tables.session).values(consent="none")))
+    unasked.close()
+    assert learn(tmp_path / "unasked.db")[0] == 2
+    told = capsys.readouterr().err
+    assert "found 0 of " in told and "ask shoppers for their consent" in told
+    assert not (tmp_path / "learned").exists()
 
 
 def test_one_reason_is_given_for_too_few_conversations(learn, tmp_path, world, capsys):

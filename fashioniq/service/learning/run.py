@@ -110,6 +110,11 @@ def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: 
     """Raise UserError with one reason if there are too few conversations to train on."""
     if (found := len(chosen.of("train"))) >= NEEDED:
         return
+    if logged < NEEDED and logged == stored:
+        raise UserError(
+            f"expected {NEEDED} conversations in {settings.database}, found {logged}; learn again when shoppers have had "
+            "more"
+        )
     if logged < NEEDED:
         raise UserError(
             f"expected {NEEDED} conversations with consent for training in {settings.database}, found {logged} of "
