@@ -95,8 +95,11 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
     people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs["val"]]
-    people_p = percentile(judge.ranks(people, items["val"]), len(items["val"]))
-    verdict = of_captioner(best["val_P"], people_p, len(people))
+    silent = [(shown, "", target) for shown, _, target in people]
+    with_people, alone = (
+        percentile(judge.ranks(said, items["val"]), len(items["val"])) for said in (people, silent)
+    )
+    verdict = of_captioner(best["val_P"], with_people, alone, len(people))
     return folder, summary, f"{verdict}{advice(catalog, store)}"
 
 

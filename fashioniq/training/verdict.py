@@ -15,15 +15,17 @@ from fashioniq.metrics.ranking import at_chance, recall_at
 
 FEW = 300  # captioned pairs of train below which more captions help most
 WEAK, GOOD = 75, 90  # P of a retriever below which it is weak, and from which it is good
-SHARE = 0.8  # share of what people's captions achieve above chance from which a captioner is good
+SHARE = 0.8  # share of what people's captions add to the product shown, from which a captioner is good
 
 
-def of_captioner(p: float, people: float, pairs: int) -> str:
-    """Whether captions lead a listener to the target, by its P on val with them and with people's captions."""
-    beside = f"P {p:.1f}, with the recorded captions {people:.1f}, by chance 50"
-    if at_chance(p, pairs):
+def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:
+    """Whether captions lead a listener to the target, by its P on val with them, with people's captions, and with the
+    product shown alone.
+    """
+    beside = f"P {p:.1f}, with the recorded captions {people:.1f}, without a caption {alone:.1f}"
+    if p <= alone or at_chance(p, pairs):
         return f"not usable: its captions do not lead a listener to the target ({beside})"
-    if p - 50 < SHARE * (people - 50):
+    if p - alone < SHARE * (people - alone):
         return f"usable: its captions say less than the recorded ones ({beside})"
     return f"good: its captions say about as much as the recorded ones ({beside})"
 

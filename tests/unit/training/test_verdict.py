@@ -13,18 +13,24 @@ from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retrie
 
 
 @pytest.mark.parametrize(
-    ("p", "people", "said"),
+    ("p", "people", "alone", "said"),
     [
-        (50.5, 80, "not usable: its captions do not lead a listener to the target"),
-        (65, 80, "usable: its captions say less than the recorded ones"),
-        (73.9, 80, "usable: its captions say less than the recorded ones"),  # 80 % of 30 above chance
-        (74, 80, "good: its captions say about as much as the recorded ones"),
-        (75, 80, "good: its captions say about as much as the recorded ones"),
+        (50.5, 80, 40, "not usable: its captions do not lead a listener to the target"),
+        (60, 80, 60, "not usable: its captions do not lead a listener to the target"),
+        (65, 80, 60, "usable: its captions say less than the recorded ones"),
+        (
+            75.9,
+            80,
+            60,
+            "usable: its captions say less than the recorded ones",
+        ),  # 80 % of 20 above the product alone
+        (76, 80, 60, "good: its captions say about as much as the recorded ones"),
+        (77, 80, 60, "good: its captions say about as much as the recorded ones"),
     ],
 )
-def test_a_captioner_is_compared_with_people_and_chance(p, people, said):
-    figures = f" (P {p:.1f}, with the recorded captions {people:.1f}, by chance 50)"
-    assert of_captioner(p, people, 1000) == said + figures
+def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, people, alone, said):
+    figures = f" (P {p:.1f}, with the recorded captions {people:.1f}, without a caption {alone:.1f})"
+    assert of_captioner(p, people, alone, 1000) == said + figures
 
 
 @pytest.mark.parametrize(
