@@ -670,6 +670,27 @@ def tiny_sentence(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def tiny_open_clip(tmp_path_factory):
+    """The folder of a tiny model of open_clip, saved as the hub's are."""
+    open_clip = pytest.importorskip("open_clip", reason="no open_clip: pip install open_clip_torch")
+    import torch
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("open_clip")
+    sizes = {
+        "embed_dim": 8,
+        "vision_cfg": {"image_size": 32, "layers": 1, "width": 64, "patch_size": 16},
+        "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
+    }
+    mean = {"mean": [0.5] * 3, "std": [0.5] * 3}
+    config = {"model_cfg": sizes, "preprocess_cfg": mean}
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    torch.manual_seed(0)
+    save_file(open_clip.CLIP(**sizes).state_dict(), folder / "open_clip_model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory):
     """The folder of a tiny CLIP whose tokenizer knows letters and one merged pair."""
     transformers = pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")

@@ -17,6 +17,7 @@ HALF = {
     "blip": "vision_proj",
     "blip2": "text_projection",
     "sentence": "encoder",
+    "open_clip": "text_projection",
     "timm": "blocks.1",
 }
 NETWORK = {"encoder": "test_efficientnet", "image_size": 32, "workers": 0}
@@ -31,19 +32,25 @@ def no_tokenizer_or_pictures(folder):
         path.unlink()
 
 
+def file_of(folder):
+    """The file of the weights."""
+    (path,) = folder.glob("*.safetensors")
+    return path
+
+
 def no_weights(folder):
-    (folder / "model.safetensors").unlink()
+    file_of(folder).unlink()
 
 
 def truncated(folder):
-    path = folder / "model.safetensors"
+    path = file_of(folder)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
 def changed(change):
     def fault(folder):
-        weights = load_file(folder / "model.safetensors")
-        save_file(change(weights, folder.name), folder / "model.safetensors", {"format": "pt"})
+        weights = load_file(file_of(folder))
+        save_file(change(weights, folder.name), file_of(folder), {"format": "pt"})
 
     return fault
 
@@ -91,6 +98,17 @@ def test_a_damaged_model_fills_no_store(family, fault, request, extract, tmp_pat
     assert family in extract(encoder=folder)
 
 
+def no_sizes(folder):
+    (folder / "open_clip_config.json").write_text("{}")
+
+
+@pytest.mark.parametrize("fault", [no_sizes, no_weights, truncated, missing_half, not_a_number, other_size])
+def test_a_damaged_model_of_open_clip_fills_no_store(fault, extract, tiny_open_clip, tmp_path):
+    folder = shutil.copytree(tiny_open_clip, tmp_path / "open_clip")
+    fault(folder)
+    assert "open_clip" in extract(encoder=folder)
+
+
 @pytest.mark.parametrize("fault", [no_weights, truncated, missing_half, not_a_number, other_size])
 def test_damaged_weights_of_a_network_fill_no_store(fault, extract, tmp_path):
     folder = tmp_path / "timm"
@@ -118,7 +136,7 @@ def test_without_a_server_there_are_no_embeddings(extract, monkeypatch):
     assert "expected ADDRESS#MODEL" in extract(encoder="http://127.0.0.1:9/v1")
 
 
-@pytest.mark.parametrize("encoder", ["clip", "sentence", "metadata", "test_efficientnet"])
+@pytest.mark.parametrize("encoder", ["clip", "open_clip", "sentence", "metadata", "test_efficientnet"])
 def test_one_process_fills_a_store(encoder, request, refused, sample, tmp_path):
     name = request.getfixturevalue(f"tiny_{encoder}") if encoder in HALF else encoder
     options = NETWORK | {"weights": "none"} if encoder == "test_efficientnet" else {"encoder": name}
