@@ -112,8 +112,8 @@ def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: 
         return
     if logged < NEEDED and logged == stored:
         raise UserError(
-            f"expected {NEEDED} conversations in {settings.database}, found {logged}; learn again when shoppers have had "
-            "more"
+            f"expected {NEEDED} conversations in {settings.database}, found {logged}; learn again when shoppers have "
+            "had more"
         )
     if logged < NEEDED:
         raise UserError(
