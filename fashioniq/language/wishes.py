@@ -60,6 +60,15 @@ class OfferLimits(NamedTuple):
             cheaper=new.cheaper if price_minor is None else 0,
         )
 
+    def within(self, least: int | None, most: int | None, currency: str) -> OfferLimits:
+        """Limits in which what is cheap, or expensive, is a range of prices; amounts that were said count more."""
+        return self._replace(
+            least_minor=least if self.least_minor is None else self.least_minor,
+            most_minor=most if self.most_minor is None else self.most_minor,
+            currency=self.currency or currency,
+            cheaper=0,
+        )
+
     def without(self, taken_back: Collection[str]) -> OfferLimits:
         """Limits without those that no longer matter."""
         kept = self

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fashioniq.data.offers import Offer, decimals
+from fashioniq.data.prices import PriceRange, price_ranges
 from fashioniq.language.wishes import OfferLimits
 
 
@@ -51,9 +53,24 @@ class Offers:
         count = Counter(price.currency for price in self._prices if price is not None)
         return max(count, key=lambda name: count[name]) if count else None
 
-    def price(self, item: int) -> Price | None:
-        """What a product costs, None if that is unknown."""
-        return self._prices[item]
+    @cached_property
+    def _ranges(self) -> list[PriceRange]:
+        """Ranges of the prices in the most frequent currency, in hundredths."""
+        own = [one.hundredths for one in self._prices if one is not None and one.currency == self._currency]
+        return price_ranges(np.array(own, np.int64), self._currency or "", 100)
+
+    def compared(self, limits: OfferLimits, item: int | None) -> tuple[OfferLimits, int | None]:
+        """Limits, and the price that "cheaper" compares with: that of a product, None if it is unknown.
+
+        Without a product, the lowest range of prices is cheap, and the highest is expensive.
+        """
+        price = None if item is None else self._prices[item]
+        if price is not None:
+            return limits._replace(currency=limits.currency or price.currency), price.hundredths
+        if item is None and self._ranges:
+            one = self._ranges[0 if limits.cheaper < 0 else -1]
+            return limits.within(one.gte, one.lte, one.currency), None
+        return limits, None
 
     def known(self, limits: OfferLimits) -> tuple[OfferLimits, tuple[str, ...]]:
         """The limits of what is known of any product, and the others: "price", "size", "stock"."""

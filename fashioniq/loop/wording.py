@@ -120,13 +120,11 @@ class Wording:
     def after(self, wishes: Wishes, text: str, item: int | None, offers: Offers | None = None) -> Wishes:
         """Wishes after one more request about a product, None if it names none; "cheaper" needs `offers`."""
         labels = None if item is None else self.labels_of(item)
-        request = self.read(text)
-        limits = request.limits
-        price = offers.price(item) if offers and limits.cheaper and item is not None else None
-        if price is None:
-            return wishes.after(request, labels, self.lexicon)
-        limits = limits._replace(currency=limits.currency or price.currency)
-        return wishes.after(request._replace(limits=limits), labels, self.lexicon, price.hundredths)
+        request, price = self.read(text), None
+        if offers and request.limits.cheaper:
+            limits, price = offers.compared(request.limits, item)
+            request = request._replace(limits=limits)
+        return wishes.after(request, labels, self.lexicon, price)
 
     def wished(self, wishes: Wishes, label: str, denied: bool = False) -> Wishes:
         """Wishes after one for a label, or against it, that was chosen instead of said."""

@@ -1,29 +1,18 @@
 """Facets: how many of the products found have an attribute, a size or a price, recounted for each answer."""
 
-import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
-from itertools import pairwise
 
 import msgspec
 import numpy as np
 
 from fashioniq.data.languages import Language
+from fashioniq.data.prices import PriceRange
 
 MOST_WORDS = 12  # of a family
-MOST_RANGES = 5  # of prices
-SAMPLE = 50_000  # prices that the bounds of ranges are chosen from
 FEW = 32  # products are counted one by one if they are at most 1 / FEW of all
 BITS = 64  # of a word of the processor
-
-
-class PriceRange(msgspec.Struct, frozen=True):
-    """Prices from `gte` to `lte`, both included, in minor units of a currency; None where it is open."""
-
-    currency: str
-    gte: int | None
-    lte: int | None
 
 
 class OfferCounts(msgspec.Struct, frozen=True):
@@ -151,32 +140,3 @@ def _packed(mask_N: np.ndarray) -> np.ndarray:
     """A mask as bits in words of 64."""
     packed = np.packbits(mask_N)
     return np.pad(packed, (0, -len(packed) % (BITS // 8))).view(np.uint64)
-
-
-def price_ranges(price_N: np.ndarray, currency: str, unit: int) -> list[PriceRange]:
-    """At most MOST_RANGES ranges with about as many prices each, and round bounds.
-
-    `unit` is the number of minor units in one unit of the currency, such as 100. No range if all prices are alike.
-    """
-    step = -(-len(price_N) // SAMPLE)
-    prices = np.sort(price_N[:: max(step, 1)])
-    if not len(prices):
-        return []
-    quantile = [prices[len(prices) * part // MOST_RANGES] for part in range(1, MOST_RANGES)]
-    grid = _round_step((quantile[-1] - quantile[0]) / MOST_RANGES, unit)
-    rounded = (grid * math.floor(price / grid + 0.5) for price in quantile)
-    bounds = sorted({bound for bound in rounded if prices[0] < bound <= prices[-1]})
-    edges = [None, *bounds, None] if bounds else []
-    return [
-        PriceRange(currency, lower, None if upper is None else upper - 1) for lower, upper in pairwise(edges)
-    ]
-
-
-def _round_step(least: float, unit: int) -> int:
-    """The smallest of 1, 2, 5, 10, … units of a currency that is not below `least` minor units."""
-    power = 1
-    while True:
-        for digit in (1, 2, 5):
-            if digit * power * unit >= least:
-                return digit * power * unit
-        power *= 10

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, decimals, in_order
-from fashioniq.service.facets import OfferCounts, PriceRange, price_ranges
+from fashioniq.data.prices import PriceRange, price_ranges
+from fashioniq.service.facets import OfferCounts
 from fashioniq.service.schemas import FiltersBody
 from fashioniq.service.store.rows import ProductRow
 
@@ -139,6 +140,12 @@ class ProductColumns:
         """The most frequent currency of prices, EUR if there is none."""
         with self._lock:
             return self._divisions[0] or "EUR"
+
+    @property
+    def price_ranges(self) -> list[PriceRange]:
+        """Ranges of the prices in the most frequent currency, the lowest first; none without prices."""
+        with self._lock:
+            return self._divisions[1]
 
     @property
     def sizes(self) -> list[str]:

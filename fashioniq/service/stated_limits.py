@@ -1,7 +1,7 @@
 """Filters that are said: limits of price, size and stock in the words of a request."""
 
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from fashioniq.data.offers import MAX_PRICE, decimals
 from fashioniq.language.wishes import EVERYTHING, OfferLimits, ParsedRequest
@@ -18,7 +18,8 @@ def filters_after(
 ) -> tuple[FiltersBody, tuple[str, ...]]:
     """Filters after a request about a product, or none, and codes of notices.
 
-    A limit is no filter where nothing is known of any product, such as a price in a shop without prices.
+    A limit is no filter where nothing is known of any product, such as a price in a shop without prices. Without a
+    product to compare with, the lowest range of prices is cheap, and the highest is expensive.
     """
     limits, back = request.limits, request.taken_back
     if limits == OfferLimits() and not back:
@@ -26,11 +27,15 @@ def filters_after(
     limits, notes = _known(served, limits)
     row = served.shelf.row(about) if about is not None else None
     price = None
-    if limits.cheaper:
+    if limits.cheaper and about is None and (ranges := served.shelf.price_ranges):
+        one = ranges[0 if limits.cheaper < 0 else -1]
+        low, high = (_hundredths(bound, one.currency) for bound in (one.gte, one.lte))
+        limits = limits.within(low, high, one.currency)
+    elif limits.cheaper:
         if row is None or row.price_minor is None or row.currency is None:
             notes.append("no-price")
         else:
-            price = _scaled(row.price_minor, decimals(row.currency), HUNDREDTHS)
+            price = _hundredths(row.price_minor, row.currency)
             limits = limits._replace(currency=limits.currency or row.currency)
     before = OfferLimits() if EVERYTHING in back else _limits_of(filters).without(back)
     after = before.after(limits, price)
@@ -83,11 +88,16 @@ def _limits_of(filters: FiltersBody) -> OfferLimits:
     limits = OfferLimits(sizes=sizes, in_stock=bool(filters.in_stock))
     if price is None:
         return limits
-    least, most = (
-        None if one is None else _scaled(one, decimals(price.currency), HUNDREDTHS)
-        for one in (price.gte, price.lte)
-    )
+    least, most = (_hundredths(one, price.currency) for one in (price.gte, price.lte))
     return limits._replace(least_minor=least, most_minor=most, currency=price.currency)
+
+
+@overload
+def _hundredths(minor: int, currency: str) -> int: ...
+@overload
+def _hundredths(minor: None, currency: str) -> None: ...
+def _hundredths(minor: int | None, currency: str) -> int | None:
+    return None if minor is None else _scaled(minor, decimals(currency), HUNDREDTHS)
 
 
 def _scaled(minor: int, given: int, wanted: int) -> int:

@@ -246,10 +246,27 @@ def test_prices_are_in_hundredths_whatever_the_decimals_of_their_currency():
         "p2": Offer(price_minor=12345, currency="KWD"),
     }
     found = priced(offers).offers
-    assert [found.price(item) for item in range(4)] == [(4999, "EUR"), (500000, "JPY"), (1234, "KWD"), None]
+    compared = [found.compared(OfferLimits(cheaper=1), item) for item in range(4)]
+    assert [(limits.currency, price) for limits, price in compared] == [
+        ("EUR", 4999),
+        ("JPY", 500000),
+        ("KWD", 1234),
+        (None, None),
+    ]
     assert found.allowed(OfferLimits(least_minor=500_000, currency="JPY")).nonzero().tolist() == [[1]]
     assert found.allowed(OfferLimits(most_minor=4998, currency="EUR")).nonzero().tolist() == []
     assert found.allowed(OfferLimits()) is None
+
+
+def test_without_a_product_cheap_is_the_lowest_range_of_prices_and_expensive_the_highest():
+    offers = {name: Offer(price_minor=1000 * (n + 1), currency="EUR") for n, name in enumerate(IDS)}
+    live = Dialog.start(priced(offers))
+    cheap, dear = live.say("cheap"), live.say("the most expensive")
+    assert set(shown(cheap, 24)) == set(IDS[:4]) and set(shown(dear, 24)) == set(IDS[19:])
+    assert cheap.wishes.limits == OfferLimits(most_minor=4999, currency="EUR") and cheap.unlimited == ()
+    assert live.say("cheap, under 20 euros").wishes.limits == OfferLimits(most_minor=2000, currency="EUR")
+    alike = priced({name: Offer(price_minor=500, currency="EUR") for name in IDS})
+    assert Dialog.start(alike).say("cheap").unlimited == ("price",)
 
 
 def test_nothing_is_limited_in_a_catalog_without_offers():

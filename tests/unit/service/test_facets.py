@@ -8,7 +8,8 @@ import pytest
 
 from fashioniq.data.languages import language
 from fashioniq.data.offers import Offer
-from fashioniq.service.facets import FEW, MOST_WORDS, Facets, price_ranges
+from fashioniq.data.prices import price_ranges
+from fashioniq.service.facets import FEW, MOST_WORDS, Facets
 from fashioniq.service.product_columns import ProductColumns
 from fashioniq.service.schemas import FiltersBody
 from fashioniq.service.store import ProductRow

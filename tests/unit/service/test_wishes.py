@@ -2,6 +2,7 @@
 
 import pytest
 
+from fashioniq.data.offers import Offer
 from tests.unit.service.conftest import IDS, LABELS, OFFERS, Talking
 
 PATH = "/v1/categories/skirts/search"
@@ -155,6 +156,18 @@ def test_cheaper_is_cheaper_than_the_product_talked_about(talking, client, servi
         PATH, json={"turns": turns, "filters": {"price": {"gte": 9000, "currency": "EUR"}}}
     ).json()
     assert over["filters"]["price"] == {"gte": 9000, "lte": None, "currency": "EUR"}
+
+
+def test_without_a_product_cheap_is_the_lowest_range_of_prices_and_expensive_the_highest(client, service):
+    cheap = client.post(PATH, json={"turns": [{"says": "a cheap red one"}], "k": 30}).json()
+    dear = client.post(PATH, json={"turns": [{"says": "the most expensive"}], "k": 30}).json()
+    low, high = (one["filters"]["price"] for one in (cheap, dear))
+    assert low["gte"] is None and high["lte"] is None and low["lte"] < high["gte"]
+    assert max(prices(cheap)) <= low["lte"] and min(prices(dear)) >= high["gte"]
+    assert codes(cheap) == codes(dear) == []
+    service.models.active("skirts").__post_init__(
+        {name: Offer(price_minor=500, currency="EUR") for name in IDS}, LABELS
+    )
     assert codes(client.post(PATH, json={"turns": [{"says": "cheaper"}]}).json()) == ["no-price"]
 
 
