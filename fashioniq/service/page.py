@@ -16,7 +16,15 @@ from pydantic import ValidationError
 
 from fashioniq.service.forms import Key, Sent, cookie_name, same_origin
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.schemas import FiltersBody, LabelWishBody, Number, SessionBody, StartBody, TurnBody
+from fashioniq.service.schemas import (
+    MAX_K,
+    FiltersBody,
+    LabelWishBody,
+    Number,
+    SessionBody,
+    StartBody,
+    TurnBody,
+)
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow
@@ -25,6 +33,7 @@ from fashioniq.service.view import PREFIX, STATIC, ProblemView, message_of, rend
 
 LIFE = 24 * 3600  # seconds of a cookie
 FORM = 64 * 1024  # bytes of a form besides its picture
+MORE = 16  # products that are shown below those that were
 WITH_PRODUCTS = {  # problems that are shown above the products
     "invalid",
     "key-reused",
@@ -256,6 +265,11 @@ def _filter(visit: Visit, sent: Sent) -> None:
     visit.turn(sent, filters=filters)
 
 
+def _more(visit: Visit, sent: Sent) -> None:
+    present = visit.service.read(visit.started(sent))
+    visit.turn(sent, filters=present.filters, k=min(len(present.last.results) + MORE, MAX_K))
+
+
 def _undo(visit: Visit, sent: Sent) -> None:
     visit.service.undo(visit.started(sent), sent.to + 1)
 
@@ -290,6 +304,7 @@ ACTIONS: dict[str, Action] = {
     "less-like": _less_like,
     "drop": _drop,
     "filters": _filter,
+    "more": _more,
     "undo": _undo,
     "choose": _choose,
     "consent": _consent,

@@ -200,7 +200,10 @@ class Service:
             facets=request.facets,
             explores=explores,
         )
-        live, ranking = self.searches.nearest(served, lambda: before().after(step), wanted, watch)
+        if step == DialogStep() and not any(turn.about or turn.says or turn.heard.get("wish") for turn in turns):
+            live, ranking = self.searches.diverse(served, wanted, watch)  # nothing was said yet
+        else:
+            live, ranking = self.searches.nearest(served, lambda: before().after(step), wanted, watch)
         row = row_of(session.id, last.n + 1, live, ranking, wanted, at=self.store.now())
         row = replace(
             row,

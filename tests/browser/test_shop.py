@@ -545,6 +545,23 @@ def test_a_conversation_with_a_denial_a_misspelling_an_unknown_word_a_price_and_
     assert held(page) == ["red", "long sleeve"] and page.locator("#found").inner_text() == before
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_more_products_are_shown_below_those_that_were(shop, visit, scripts):
+    page = visit(shop.open([]), java_script_enabled=scripts, width=390, height=844)
+    say(page, "a red dress") if scripts else None
+    first = shown(page)
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".card")).to_have_count(24)
+    assert shown(page)[:8] == first
+    if scripts:
+        focused = page.evaluate("document.activeElement.closest('.card').querySelector('h3').id")
+        assert focused == "title-9" and page.locator(".card").nth(8).bounding_box()["y"] < 844
+        assert violations(page) == []
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".card")).to_have_count(36)
+    expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+
+
 def test_a_german_browser_gets_a_german_page(shop, visit):
     facts = [{"id": name, "price_minor": 13390, "currency": "EUR"} for name in shop.ids]
     page = visit(shop.open(facts), locale="de-DE")

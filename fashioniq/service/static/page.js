@@ -46,14 +46,16 @@
     if (part?.id === "shop") {
       if (response.redirected) history.replaceState(null, "", response.url);
       const sent = body.get("says") === typed && !body.get("chip");
-      show(part, sent || field()?.value === field()?.defaultValue ? "" : field().value); // words typed meanwhile
+      const keep = sent || field()?.value === field()?.defaultValue ? "" : field().value; // words typed meanwhile
+      show(part, keep, action.endsWith("/more") ? picks().length : 0);
       return;
     }
     pending?.remove();
     report(part, () => send(action, body), Number(response?.headers.get("Retry-After") || 0));
   }
 
-  function show(part, keep) {
+  // Shows a part with words that were typed; the products from the one at `after` on are new below the others.
+  function show(part, keep, after = 0) {
     const filters = find(".filters")?.open;
     find("#shop").replaceWith(part);
     if (filters !== undefined && find(".filters")) find(".filters").open = filters;
@@ -61,6 +63,11 @@
     recalled = 0;
     const message = find("#message").textContent.trim();
     say([message, part.dataset.status].filter(Boolean).join(" "));
+    if (after && picks()[after]) {
+      picks()[after].focus({ preventScroll: true });
+      toEnd();
+      return;
+    }
     const top = find("#found");
     if (field() && !matchMedia("(pointer: coarse)").matches) field().focus({ preventScroll: true });
     else top.focus({ preventScroll: true }); // the field would open the keyboard of a phone

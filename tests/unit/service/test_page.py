@@ -110,6 +110,24 @@ def test_a_conversation_without_scripts(shopper):
     assert shopper.send("undo", to=0).shown == first and shopper.said == []
 
 
+def test_more_products_are_shown_below_the_others_and_taken_back(shopper, service):
+    first = shopper.shown
+    assert len(shopper.send("more").shown) == 24 and "You asked to see more" in shopper.text
+    assert shopper.shown[:8] == first
+    shopper.send("say", says="is navy")
+    found = shopper.shown
+    assert len(found) == 8 and len(shopper.send("more").shown) == 24 and shopper.shown[:8] == found
+    turns = shopper.stored()["turns"]
+    assert [len(turn["shown"]) for turn in turns] == [8, 24, 8, 24]
+    everything = len(service.models.active("dresses").system.gallery)
+    assert len(shopper.send("more").shown) == min(40, everything)
+    for _ in range(2):
+        if "Show more" in shopper.text:
+            shopper.send("more")
+    assert "Show more" not in shopper.text and len(shopper.shown) == min(50, everything)
+    assert shopper.send("undo", to=2).shown == found
+
+
 def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_others(shopper):
     shopper.send("say", says="is navy")
     cookie = shopper.response.history[0].headers["set-cookie"]
