@@ -52,7 +52,7 @@ def printed(text: str, folder: Path) -> list[str]:
     made = notebook(text)
     client = NotebookClient(made, timeout=LIMIT, resources={"metadata": {"path": str(folder)}})
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    client.execute(env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"})
+    client.execute(env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "110"})
     cells = [cell for cell in made.cells if cell.cell_type == "code"]
     return [_shown("".join(one.get("text", "") for one in cell.outputs), folder) for cell in cells]
 

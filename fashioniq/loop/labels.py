@@ -13,7 +13,7 @@ class Seen(Protocol):
     """Labels of the products of a gallery by their vectors."""
 
     def probability(self, label: str) -> np.ndarray | None:
-        """Probability of a label for each product, N; None for a label that is not known by sight."""
+        """Probability of a label for each product, N; None for a label that was not learned."""
         ...
 
     def likely(self, item: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -58,6 +59,14 @@ class Offers:
         """Ranges of the prices in the most frequent currency, in hundredths."""
         own = [one.hundredths for one in self._prices if one is not None and one.currency == self._currency]
         return price_ranges(np.array(own, np.int64), self._currency or "", 100)
+
+    def text(self, name: str) -> str:
+        """What is known of the price and the stock of a product, such as "34.90 EUR, out of stock"."""
+        offer, known = self._read().get(name, Offer()), []
+        if offer.price_minor is not None and offer.currency is not None:
+            amount = Decimal(offer.price_minor).scaleb(-decimals(offer.currency))
+            known.append(f"{amount} {offer.currency}")
+        return ", ".join([*known, *(["out of stock"] if offer.in_stock is False else [])])
 
     def compared(self, limits: OfferLimits, item: int | None) -> tuple[OfferLimits, int | None]:
         """Limits, and the price that "cheaper" compares with: that of a product, None if it is unknown.

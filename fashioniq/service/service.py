@@ -36,7 +36,7 @@ from fashioniq.service.store import (
     TurnRow,
     scrub,
 )
-from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, wishes_of
+from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, unsaid, wishes_of
 from fashioniq.service.understanding import Understood, said, understood, without
 from fashioniq.service.uploads import stored
 
@@ -200,8 +200,8 @@ class Service:
             facets=request.facets,
             explores=explores,
         )
-        if step == DialogStep() and not any(turn.about or turn.says or turn.heard.get("wish") for turn in turns):
-            live, ranking = self.searches.diverse(served, wanted, watch)  # nothing was said yet
+        if step == DialogStep() and unsaid(turns):
+            live, ranking = self.searches.diverse(served, wanted, watch)
         else:
             live, ranking = self.searches.nearest(served, lambda: before().after(step), wanted, watch)
         row = row_of(session.id, last.n + 1, live, ranking, wanted, at=self.store.now())

@@ -91,6 +91,11 @@ def _names(turn: TurnRow) -> bool:
     return bool(turn.about or turn.says or turn.word_ids or turn.heard.get("clauses"))
 
 
+def unsaid(turns: Sequence[TurnRow]) -> bool:
+    """Whether nothing was said or chosen in these turns but filters."""
+    return not any(turn.about or turn.says or turn.heard.get("wish") for turn in turns)
+
+
 def shown(turn: TurnRow) -> TurnReply:
     """A turn as it was shown."""
     wish = turn.heard.get("wish")

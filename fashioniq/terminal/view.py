@@ -9,6 +9,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.catalog_files import LONGEST_TITLE
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.dialog import Dialog
+from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
 from fashioniq.terminal.pictures import escape_sequence, picture_row, png, protocol_of
@@ -25,23 +26,34 @@ def unknown_of_all(name: str) -> str:
     return f"not limited by {name}, which is not known"
 
 
-def print_products(products: Sequence[Product], marked: str | None = None, scores: bool = False) -> None:
-    """Print a table of products: number, id, title, attributes, with an arrow at the product `marked`.
+def print_products(
+    products: Sequence[Product], offers: Offers | None, marked: str | None = None, scores: bool = False
+) -> None:
+    """Print a table of products: number, id, title, attributes, offer, with an arrow at the product `marked`.
 
     Scores are cosines, plus what words add.
     """
-    header = ["", "id", "title", "attributes", *(["score"] if scores else [])]
+    told = [offers.text(product.id) if offers else "" for product in products]
+    header = [
+        "",
+        "id",
+        "title",
+        "attributes",
+        *(["offer"] if any(told) else []),
+        *(["score"] if scores else []),
+    ]
     rows = [
         [
             f"{'→' if product.id == marked else ' '}{number:2}",
             clean(product.id),
             shorten(clean(product.title, LONGEST_TITLE), TITLE, placeholder=" …"),
             clean(", ".join(product.attributes[:ATTRIBUTES])),
+            *([offer] if any(told) else []),
             *([f"{1 - product.distance * abs(product.distance) / 2:.3f}"] if scores else []),
         ]
-        for number, product in enumerate(products, start=1)
+        for number, (product, offer) in enumerate(zip(products, told, strict=True), start=1)
     ]
-    print_table(header, rows, left=4)
+    print_table(header, rows, left=5 if any(told) else 4)
 
 
 class View:
@@ -58,7 +70,7 @@ class View:
         """Print the products of a dialog and return them, in the order of their numbers."""
         products = live.products(self.count)
         print()
-        print_products(products, live.offered)
+        print_products(products, live.system.offers, live.offered)
         pictures = live.offer.pictures or ()
         if None in pictures:
             print("No picture could be drawn from these words, so they were searched for as a text.")

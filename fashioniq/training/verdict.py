@@ -15,6 +15,7 @@ from fashioniq.metrics.ranking import at_chance, recall_at
 
 FEW = 300  # captioned pairs of train below which more captions help most
 WEAK, GOOD = 75, 90  # P of a retriever below which it is weak, and from which it is good
+LITTLE = 0.25  # share of the same from which it is usable
 SHARE = 0.8  # share of what people's captions add to the product shown, from which a captioner is good
 
 
@@ -25,6 +26,8 @@ def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:
     beside = f"P {p:.1f}, with the recorded captions {people:.1f}, without a caption {alone:.1f}"
     if p <= alone or at_chance(p, pairs):
         return f"not usable: its captions do not lead a listener to the target ({beside})"
+    if p - alone < LITTLE * (people - alone):
+        return f"weak: its captions say little that the product shown does not ({beside})"
     if p - alone < SHARE * (people - alone):
         return f"usable: its captions say less than the recorded ones ({beside})"
     return f"good: its captions say about as much as the recorded ones ({beside})"

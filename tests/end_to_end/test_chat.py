@@ -380,7 +380,9 @@ def test_search_prints_a_table_and_the_same_as_json(retriever, project, capsys):
     assert json.loads(capsys.readouterr().out)["products"] != found["products"]
 
 
-def test_limits_of_price_size_and_stock_that_are_said_are_kept(retriever, vector_runs, project, capsys):
+def test_limits_of_price_size_and_stock_that_are_said_are_kept(
+    retriever, vector_runs, project, capsys, monkeypatch
+):
     offers = Catalog(vector_runs.catalog, "dresses").offers
     prices = sorted(offer.price_minor for offer in offers.values())
     limit = prices[len(prices) // 4] // 100 + 1
@@ -391,6 +393,10 @@ def test_limits_of_price_size_and_stock_that_are_said_are_kept(retriever, vector
     assert all(offer.price_minor <= 100 * limit and offer.in_stock for offer in found)
     project.run("search", run=retriever, text=f"under {prices[0] // 100 - 1} euros")
     assert capsys.readouterr().out == "No product is within these limits.\n"
+    project.run("search", run=retriever, text="a cheap one", count=8, json=True)
+    cheap = [offers[one["id"]].price_minor for one in json.loads(capsys.readouterr().out)["products"]]
+    assert len(cheap) == 8 and max(cheap) < prices[len(prices) // 3]
+    monkeypatch.setattr("fashioniq.loop.offers.price_ranges", lambda *_: [])
     assert main(["search", "--run", str(retriever), "--text", "cheaper", "-n", "1"]) == 0
     assert capsys.readouterr().err == "not limited by price, which is not known\n"
 

@@ -8,6 +8,8 @@ import pytest
 from PIL import Image
 
 from fashioniq.data.cards import Product
+from fashioniq.data.offers import Offer
+from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.terminal.pictures import ROWS, SIDE, escape_sequence, picture_row, protocol_of
 from fashioniq.terminal.view import print_products
@@ -71,10 +73,27 @@ def test_both_protocols_carry_the_whole_picture():
 
 def test_titles_cannot_send_escape_sequences_or_markup_to_the_terminal(capsys):
     print_products(
-        [product("x", title="\033[2Ja [red]dress[/red]\nnew line", attributes=["\033]0;title\a"])], marked="x"
+        [product("x", title="\033[2Ja [red]dress[/red]\nnew line", attributes=["\033]0;title\a"])],
+        None,
+        marked="x",
     )
     out = capsys.readouterr().out
     assert "\033" not in out and "\a" not in out and "[red]dress[/red]" in out and "→ 1" in out
+
+
+def test_prices_and_what_is_out_of_stock_are_told_where_they_are_known(capsys):
+    known = {
+        "a": Offer(price_minor=3490, currency="EUR", in_stock=True),
+        "b": Offer(price_minor=4999, currency="JPY", in_stock=False),
+        "c": Offer(in_stock=False),
+    }
+    offers = Offers(list("abcd"), lambda: known, str.upper)
+    print_products([product(name) for name in "abcd"], offers, scores=True)
+    told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert told[0].endswith("attributes offer score") and " 34.90 EUR 0.875" in told[2]
+    assert " 4999 JPY, out of stock" in told[3] and " out of stock" in told[4] and " out" not in told[5]
+    print_products([product("d")], offers)
+    assert "offer" not in capsys.readouterr().out
 
 
 HOSTILE = "<script>alert(1)</script>\"'&"

@@ -58,7 +58,7 @@ def run(settings: Search) -> list[Product]:
     for name in live.unlimited:
         print(unknown_of_all(name), file=sys.stderr)
     if products:
-        print_products(products, scores=True)
+        print_products(products, system.offers, scores=True)
     else:
         print(NONE_LEFT)
     return products

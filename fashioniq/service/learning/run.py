@@ -250,7 +250,7 @@ def _sizes(chosen: LearningSessions) -> dict[str, int]:
 def _summary(chosen: LearningSessions, count: int, consents: dict[str, int]) -> str:
     without = sum(number for consent, number in consents.items() if consent != "training")
     sizes = ", ".join(f"{split} {number:,}" for split, number in _sizes(chosen).items())
-    lines = [f"{count:,} conversations may be learned from ({without:,} without consent): {sizes}"]
+    lines = [f"conversations to learn from: {count:,} ({without:,} more without consent): {sizes}"]
     lines += [f"  left out: {number:,} {rule}" for rule, number in sorted(chosen.counts.items())]
     return "\n".join(lines)
 

@@ -17,6 +17,7 @@ from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retrie
     [
         (50.5, 80, 40, "not usable: its captions do not lead a listener to the target"),
         (60, 80, 60, "not usable: its captions do not lead a listener to the target"),
+        (64.9, 80, 60, "weak: its captions say little that the product shown does not"),
         (65, 80, 60, "usable: its captions say less than the recorded ones"),
         (
             75.9,
