@@ -39,7 +39,7 @@ LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
-TRAINED = 1 / 3  # share of small weights for vectors trained on dialogs, which already follow the labels
+TRAINED = 1 / 3  # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
 
 
@@ -70,7 +70,7 @@ def fit_wording(
     save_wording(run, model, about)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
-        f"{len(known)} labels are known by sight"
+        f"{len(known)} labels are learned from vectors"
     )
 
 
@@ -113,8 +113,8 @@ def fit_weights(
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
     targets, they are taken: the labels are right, and a search should obey; wishes that had to be interpreted weigh
     less, since steps and other names are often meant in another way. Otherwise the best weights are taken, but only a
-    `share` for what is wanted: all for ridge regression, less for vectors that are trained further, which follow the
-    labels, but hardly denials.
+    `share` for wishes: all for ridge regression, less for vectors that are trained further, which follow the labels, but
+    hardly denials and other words of titles.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -144,8 +144,8 @@ def fit_weights(
     figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
     if obeys:
         return obeying(strong[0]), figures
-    lexical, wish = (round(share * weight, 4) for weight in best)
-    return Weights(lexical, wish, best[1], MEMORY), figures
+    lexical, wish = best
+    return Weights(lexical, round(share * wish, 4), wish, MEMORY), figures
 
 
 @torch.no_grad()
