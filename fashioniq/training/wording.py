@@ -113,8 +113,8 @@ def fit_weights(
     Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
     targets, they are taken: the labels are right, and a search should obey; wishes that had to be interpreted weigh
     less, since steps and other names are often meant in another way. Otherwise the best weights are taken, but only a
-    `share` for wishes: all for ridge regression, less for vectors that are trained further, which follow the labels, but
-    hardly denials and other words of titles.
+    `share` for wishes: all for ridge regression, less for vectors that are trained further, which follow the labels,
+    but hardly denials and other words of titles.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]

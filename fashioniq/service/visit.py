@@ -1,0 +1,110 @@
+"""A request of a shopper: its session, and what is done and answered in it."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from fashioniq.service.forms import Sent, cookie_name
+from fashioniq.service.problems import Problem, wrong
+from fashioniq.service.schemas import SessionBody, StartBody, TurnBody
+from fashioniq.service.served_model import Served
+from fashioniq.service.service import Service
+from fashioniq.service.store import SessionRow
+from fashioniq.service.view import PREFIX, ProblemView, render, state
+
+LIFE = 24 * 3600  # seconds of a cookie
+
+
+@dataclass
+class Visit:
+    """A request of a shopper. `cookie` is the new value of the cookie, empty to remove it, None to leave it.
+
+    `stale` tells that the session of the cookie has ended.
+    """
+
+    request: Request
+    service: Service
+    served: Served
+    session: SessionRow | None = None
+    stale: bool = False
+    cookie: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Address of the page of the category."""
+        return f"{PREFIX}/{self.served.category}"
+
+    @property
+    def private(self) -> bool:
+        """Whether the browser asks not to use what is said (Global Privacy Control)."""
+        return self.request.headers.get("sec-gpc") == "1"
+
+    def started(self, sent: Sent, start: StartBody | None = None) -> SessionRow:
+        """The session, which begins with the first form that is sent."""
+        if self.stale:
+            raise Problem("session-expired")
+        if self.session is None:
+            self.request.app.state.access.limit(self.request, "sessions")
+            wanted = SessionBody(category=self.served.category, start=start or StartBody())
+            answer = self.service.start(wanted, "page", key="page", secret=sent.key)
+            self.session = self.service.open(answer.session_id, answer.session_token)
+            self.cookie = f"{answer.session_id}.{answer.session_token}"
+        return self.session
+
+    def turn(self, sent: Sent, **fields: Any) -> None:
+        """Add a turn."""
+        session = self.started(sent)
+        try:
+            turn = TurnBody(after_turn=sent.after_turn, **fields)
+        except ValidationError:
+            raise wrong("/says", "invalid") from None
+        self.service.add_turn(session, turn, sent.stored_key)
+        self.request.app.state.measures.turns.labels(session.category).inc()
+
+    def page(self, message: ProblemView | None = None, status: int = 200, draft: str = "") -> Response:
+        """The page with the present state of the conversation."""
+        values = state(self.request, self.service, self.served, self.session)
+        values |= {"message": message, "draft": draft}
+        return self._with_cookie(render(self.request, "shop.html", values, status))
+
+    def redirect(self, query: str) -> Response:
+        """Answer to a form."""
+        return self._with_cookie(RedirectResponse(self.path + query, 303))
+
+    def _with_cookie(self, response: Response) -> Response:
+        if self.cookie is not None:
+            response.set_cookie(
+                cookie_name(self.served.category),
+                self.cookie,
+                max_age=LIFE if self.cookie else 0,
+                path=PREFIX,
+                secure=self.request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return response
+
+
+def _here(request: Request, category: str) -> Visit:
+    service: Service = request.app.state.service
+    visit = Visit(request, service, service.models.active(category))
+    id, _, token = request.cookies.get(cookie_name(visit.served.category), "").partition(".")
+    if id:
+        try:
+            visit.session = service.open(id, token)
+        except Problem as problem:
+            if problem.code not in ("unknown-session", "session-expired"):
+                raise
+        if visit.session is None or visit.session.category != visit.served.category:
+            visit.session, visit.stale = None, True
+    if visit.session and visit.private and visit.session.consent != "none":
+        service.store.set_consent(id, "none")
+        visit.session = replace(visit.session, consent="none")
+    return visit
+
+
+Here = Annotated[Visit, Depends(_here)]
