@@ -276,7 +276,7 @@ def test_without_scripts_everything_works(shop, visit):
     filters(page)
     page.get_by_label("From", exact=True).fill("5")
     page.get_by_label("To", exact=True).fill("9.99")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator(".empty")).to_contain_text("No dress fits these filters")
     page.get_by_role("button", name="Remove price: ").click()
     expect(page.locator(".card")).to_have_count(8)
@@ -406,7 +406,7 @@ def test_prices_are_found_in_the_currency_that_was_chosen(shop, visit):
         page.get_by_label("Currency").select_option(currency)
         page.get_by_label("From", exact=True).fill(price)
         page.get_by_label("To", exact=True).fill(price)
-        page.get_by_role("button", name="Show").click()
+        page.get_by_role("button", name="Show", exact=True).click()
         of_currency = sum(one["currency"] == currency for one in facts)
         expect(page.locator(".card .facts b")).to_have_text([shown] * min(8, of_currency))
         expect(page.get_by_label("Currency")).to_have_value(currency)
@@ -462,7 +462,7 @@ def test_foreign_titles_do_nothing_and_everyone_can_use_the_page(shop, visit):
     expect(page.locator("#says")).to_have_value("xyzzy")
     page.get_by_label("To", exact=True).fill("0.00")
     page.locator("[name=sizes][value=M]").check()
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator(".empty")).to_be_visible()
     assert violations(page) == []
     page.set_viewport_size({"width": 320, "height": 256})  # 1280 × 1024 at 400 %

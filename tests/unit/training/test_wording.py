@@ -148,7 +148,8 @@ def test_shuffled_labels_get_no_weight_or_a_small_one_where_pictures_show_better
     """Where the vectors are no better than chance, wrong labels cost nothing, and cannot be told from right ones."""
     catalog = catalog_of(shuffled(RIGHT, seed))
     weights, _ = fit_weights(catalog, looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={})
-    assert weights.wanted <= 0.05 and weights.denied <= 0.05 and weights.lexical <= 0.02
+    assert weights.wanted <= 0.05 and weights.denied <= 0.05
+    assert weights.lexical <= 0.05  # of BM25, of which no share is taken; it also reads the shuffled labels
 
 
 def test_small_weights_fade_and_those_of_wishes_are_smaller_for_vectors_that_are_trained_further():
