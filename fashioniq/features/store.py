@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from fashioniq.categories import file_name
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.encoders.identity import Identity
-from fashioniq.files import UserError, checksum, read_json, typed, why
+from fashioniq.files import UserError, checksum, read_json, refuse_special, typed, why
 
 if TYPE_CHECKING:
     from fashioniq.data.items import Items
@@ -75,6 +75,7 @@ class FeatureStore:
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
+        refuse_special(self.root / PLAN)
         growing = (self.root / PLAN).exists()
         if not (self.root / "store.json").exists():
             state = "missing: create it with `fashioniq extract-features`"

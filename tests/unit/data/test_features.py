@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,3 +139,9 @@ def test_large_stores_stay_on_disk_and_small_ones_are_loaded(root, monkeypatch):
 def test_words_of_attributes_stay_on_disk(root):
     words = AttributeWords(FeatureStore(root))
     assert (words["P3"], words["P0"], words.get("P9", []), len(words)) == (["green"], [], [], 4)
+
+
+@pytest.mark.parametrize("length", [300, 5000])
+def test_a_folder_whose_name_is_too_long_is_refused(length):
+    with pytest.raises(UserError, match="is too long for a path; shorten it"):
+        FeatureStore(Path("x" * length))
