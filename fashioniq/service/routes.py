@@ -17,6 +17,7 @@ from fashioniq.service.replies import result
 from fashioniq.service.reply_schemas import BulkReply, ItemStatus, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import (
     MAX_K,
+    SHOWN,
     ConsentBody,
     EventBody,
     EventsBody,
@@ -118,7 +119,7 @@ def add_search(router: APIRouter) -> None:
     @router.get(
         "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search
     )
-    def similar(service: Of, category: str, product_id: str, k: Many = 8) -> RankingReply:
+    def similar(service: Of, category: str, product_id: str, k: Many = SHOWN) -> RankingReply:
         """More products like one product."""
         return service.searches.similar(category, product_id, k)
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator
 from fashioniq.data.offers import LONGEST_URL, MAX_PRICE, MAX_SIZES, URL
 
 MAX_K = 50  # products per answer
+SHOWN = 8  # the same, unless another number is asked for
 MAX_TEXT = 200  # characters of a request
 MAX_TURNS = 20  # turns of a dialog
 MAX_VALUES = 50  # sizes in a filter
@@ -113,7 +114,7 @@ class SearchBody(Body):
 
     said: list[SearchTurnBody] = Field(default=[], max_length=MAX_TURNS, alias="turns")
     filters: FiltersBody = FiltersBody()
-    k: Many = 8
+    k: Many = SHOWN
     explain: bool = False
     facets: bool = False
 
@@ -140,7 +141,7 @@ class SessionBody(Body):
     filters: FiltersBody = FiltersBody()
     consent: Consent = "none"
     client_id: Identifier | None = None
-    k: Many = 8
+    k: Many = SHOWN
     facets: bool = False
     origin: Literal["api", "test", "bot"] = "api"
 
@@ -166,7 +167,7 @@ class TurnBody(Body):
     about: Identifier | Literal[""] | None = None
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None
     filters: FiltersBody | None = None
-    k: Many = 8
+    k: Many = SHOWN
     explain: bool = False
     facets: bool = False
 

@@ -93,7 +93,7 @@ def _names(turn: TurnRow) -> bool:
 
 def unsaid(turns: Sequence[TurnRow]) -> bool:
     """Whether nothing was said or chosen in these turns but filters."""
-    return not any(turn.about or turn.says or turn.heard.get("wish") for turn in turns)
+    return not any(_names(turn) or turn.heard.get("wish") for turn in turns)
 
 
 def shown(turn: TurnRow) -> TurnReply:

@@ -20,7 +20,7 @@ from fashioniq.service.forms import Sent
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import result
 from fashioniq.service.reply_schemas import ResultReply, TurnReply
-from fashioniq.service.schemas import MAX_K, MAX_TEXT, MAX_TURNS, MAX_VALUES, PriceFilter
+from fashioniq.service.schemas import MAX_K, MAX_TEXT, MAX_TURNS, MAX_VALUES, SHOWN, PriceFilter
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow
@@ -249,6 +249,7 @@ def _environment(language: str) -> Environment:
     made.globals.update(
         PREFIX=PREFIX,
         MAX_K=MAX_K,
+        SHOWN=SHOWN,
         MAX_TEXT=MAX_TEXT,
         MAX_VALUES=MAX_VALUES,
         MAX_TURNS=MAX_TURNS,

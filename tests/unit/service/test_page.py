@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
@@ -10,6 +11,7 @@ from fashioniq.data.languages import language
 from fashioniq.service.access import LIMITS
 from fashioniq.service.facets import Facets
 from fashioniq.service.store import ProductRow, Unavailable
+from fashioniq.service.stored_turns import unsaid
 
 ORIGIN = {"Origin": "http://testserver"}
 MARKUP = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -126,6 +128,15 @@ def test_more_products_are_shown_below_the_others_and_taken_back(shopper, servic
             shopper.send("more")
     assert "Show more" not in shopper.text and len(shopper.shown) == min(50, everything)
     assert shopper.send("undo", to=2).shown == found
+
+
+@pytest.mark.parametrize(
+    "kept", [{"says": "is navy"}, {"word_ids": [3]}, {"heard": {"wish": {"label": "red"}}}, {"about": "p1"}]
+)
+def test_a_turn_says_something_also_if_its_words_are_no_longer_stored(kept):
+    silent = {"about": None, "says": None, "word_ids": [], "heard": {"clauses": []}}
+    assert unsaid([SimpleNamespace(**silent)])
+    assert not unsaid([SimpleNamespace(**silent), SimpleNamespace(**silent | kept)])
 
 
 def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_others(shopper):
