@@ -38,8 +38,8 @@ class WordingRun(msgspec.Struct, kw_only=True):
     """wording.json of a run: the weights, and the labels of the model in labels.safetensors with its checksum.
 
     `figures` describe the choice of the weights on held-out captions. `said` are the labels that captions gave, which
-    no product of the catalog has, with the number of their list of attributes. `pixels` are the colors of products by
-    their pictures, where the catalog has none, with their probabilities.
+    no product of the catalog has, with the number of their list of attributes. `hues` are those of products by the
+    pixels of their pictures, where the catalog has no colors, with their probabilities.
     """
 
     weights: Weights
@@ -47,4 +47,4 @@ class WordingRun(msgspec.Struct, kw_only=True):
     checksum: str = ""
     figures: dict[str, float] = {}
     said: dict[str, Kind] = {}
-    pixels: dict[str, dict[str, Share]] = {}
+    hues: dict[str, dict[str, Share]] = {}

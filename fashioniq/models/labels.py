@@ -51,7 +51,7 @@ class LabelModel(nn.Module):
 class SeenLabels:
     """Probabilities of labels by the features of products, computed when the first one is needed.
 
-    `pixels` are those of the colors of products whose picture was looked at, instead of those by features.
+    `hues` are those of products whose picture was looked at, by its pixels; they count instead of those by features.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class SeenLabels:
         model: LabelModel,
         labels: Sequence[str],
         items: Items,
-        pixels: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+        hues: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> None:
-        self._model, self._labels, self._items, self._pixels = model, labels, items, pixels
+        self._model, self._labels, self._items, self._hues = model, labels, items, hues
         self._column = {label: column for column, label in enumerate(labels)}
 
     @cached_property
     def _chance_NL(self) -> np.ndarray:
         chance_NL = self._items.embedded(lambda x_BD: self._model.probabilities(x_BD.cpu()).half()).numpy()
-        colors = {color for own in self._pixels.values() for color in own} & self._column.keys()
-        for name, own in self._pixels.items():
+        known = {hue for own in self._hues.values() for hue in own} & self._column.keys()
+        for name, own in self._hues.items():
             if (item := self._items.positions.get(name)) is not None:
-                for color in colors:
-                    chance_NL[item, self._column[color]] = own.get(color, 0.0)
+                for hue in known:
+                    chance_NL[item, self._column[hue]] = own.get(hue, 0.0)
         return chance_NL
 
     def probability(self, label: str) -> np.ndarray | None:

@@ -33,7 +33,7 @@ def with_words_of(
     if found is None:
         return system
     about, model = found
-    seen = SeenLabels(model, about.labels, items, about.pixels)
+    seen = SeenLabels(model, about.labels, items, about.hues)
     learned = None if isinstance(system.retriever, ReadsTexts) else vocabulary.words
     wording = Wording.of(
         catalog, items.ids, vocabulary, about.weights, seen, said=about.said, learned=learned, words=words

@@ -40,13 +40,15 @@ Says = dict[str, dict[str, float]]  # of each product: the probability that it h
 class StatedLabels(NamedTuple):
     """What is said of S products about L labels; `kinds` has the list of attributes of each label.
 
-    `known_SL` is whether anything is said: that a product has the label, or that it does not.
+    `known_SL` is whether anything is said: that a product has the label, or that it does not. `hues` are those of all
+    products by their pixels.
     """
 
     kinds: dict[str, int]
     ids: list[str]
     has_SL: Tensor
     known_SL: Tensor
+    hues: Says
 
 
 def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair], pixels: Says) -> StatedLabels:
@@ -82,7 +84,7 @@ def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair], pixels: Says)
     has_SL, known_SL = (
         torch.tensor(row, dtype=torch.float).reshape(len(says), len(kinds)) for row in rows.values()
     )
-    return StatedLabels(kinds, list(says), has_SL, known_SL)
+    return StatedLabels(kinds, list(says), has_SL, known_SL, _hues(pixels, catalog.language))
 
 
 def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]) -> Says:
@@ -122,7 +124,7 @@ def colors_by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
     return says
 
 
-def hues_of(pixels: Says, code: str) -> Says:
+def _hues(pixels: Says, code: str) -> Says:
     """The hues of the colors, in a language of this code. Black, white and grey depend on the light of a photo, and
     features tell them apart better.
     """

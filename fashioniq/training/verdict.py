@@ -15,8 +15,8 @@ from fashioniq.metrics.ranking import at_chance, recall_at
 
 FEW = 300  # captioned pairs of train below which more captions help most
 WEAK, GOOD = 75, 90  # P of a retriever below which it is weak, and from which it is good
-LITTLE = 0.25  # share of the same from which it is usable
 SHARE = 0.8  # share of what people's captions add to the product shown, from which a captioner is good
+LITTLE = 0.25  # the same share, below which it is weak
 
 
 def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:

@@ -29,7 +29,7 @@ from fashioniq.training.linear import (
     examples_of,
     new_linear,
 )
-from fashioniq.training.said import MOST, Says, colors_by_pixels, hues_of, said_of, solve, with_said
+from fashioniq.training.said import MOST, Says, colors_by_pixels, said_of, solve, with_said
 
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
@@ -39,7 +39,9 @@ LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
-TRAINED = 1 / 3  # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
+TRAINED = (
+    1 / 3
+)  # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
 
 
@@ -60,13 +62,12 @@ def fit_wording(
     """
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     pixels = colors_by_pixels(catalog, items.ids)
-    hues = hues_of(pixels, catalog.language)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
         said = said_of(catalog, items, pairs, pixels)
         model = with_said(fit_labels(catalog, items, labels, seed), said, items)
         weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, pixels=pixels, share=share)
     known = [*labels, *said.kinds]
-    about = WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds, pixels=hues)
+    about = WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds, hues=said.hues)
     save_wording(run, model, about)
     return (
         f"words: weight {weights.lexical:g} of BM25 over titles and labels, {weights.wanted:g} of a wish; "
@@ -132,7 +133,7 @@ def fit_weights(
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
     said = said_of(catalog, items, rest, pixels)
     of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
-    by_sight = SeenLabels(of_labels, list(said.kinds), items, hues_of(pixels, catalog.language))
+    by_sight = SeenLabels(of_labels, list(said.kinds), items, said.hues)
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
     log_rank = _log_ranks(model, wording, vocabulary, items, asked)
     mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}

@@ -18,7 +18,7 @@ ABOUT = WordingRun(
     labels=["red", "maxi", "lace"],
     figures={"captions": 12.0},
     said={"lace": 2},
-    pixels={"p1": {"red": 0.25}},
+    hues={"p1": {"red": 0.25}},
 )
 
 
@@ -82,8 +82,8 @@ def written(**changes):
         (written(labels=["red"]), "damaged or belongs to another model"),
         (written(labels=[1, 2, 3]), WORDING),
         (written(labels="red"), WORDING),
-        (written(pixels={"p1": {"red": 1.5}}), WORDING),
-        (written(pixels={"p1": ["red"]}), WORDING),
+        (written(hues={"p1": {"red": 1.5}}), WORDING),
+        (written(hues={"p1": ["red"]}), WORDING),
         (written(checksum="0"), "is not the file that was written with"),
     ],
 )

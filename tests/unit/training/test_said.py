@@ -16,7 +16,7 @@ from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.training.pixels import HUES, color_words, shares_of_colors
-from fashioniq.training.said import colors_by_pixels, hues_of, said_of, solve, with_said
+from fashioniq.training.said import colors_by_pixels, said_of, solve, with_said
 
 IDS = [f"p{number}" for number in range(60)]
 COLORS, SLEEVES = ("red", "navy", "black"), ("with long sleeves", "and sleeveless")
@@ -183,15 +183,15 @@ def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
         color = ("red", "blue", "black")[LOOKS[name][0]]
         assert says(said, name) == dict.fromkeys(said.kinds, False) | {color: True}
     assert not {"p57", "p58", "new"} & {*said.ids} and not {"p57", "p58"} & {*pixels}
-    assert hues_of(pixels, "en")["new"] == {"red": 1.0} and hues_of(pixels, "en")["p50"] == {}  # it is black
+    assert said.hues["new"] == {"red": 1.0} and said.hues["p50"] == {}  # it is black
     labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
     assert colors_by_pixels(catalog_of(labels, images), IDS) == {}
 
 
 def test_the_hues_of_a_product_by_its_pixels_count_instead_of_its_features():
     model, gallery = LabelModel(2, 3), Items.without_attributes(["a", "b"], torch.randn(2, 2))
-    pixels = {"b": {"blue": 0.75}, "c": {"red": 1.0}, "d": {"odd": 1.0}}
-    seen = SeenLabels(model, ["red", "floral", "blue"], gallery, pixels)
+    hues = {"b": {"blue": 0.75}, "c": {"red": 1.0}, "d": {"odd": 1.0}}
+    seen = SeenLabels(model, ["red", "floral", "blue"], gallery, hues)
     found = [seen.probability(label).tolist() for label in ("red", "floral", "blue")]
     assert found == [[0.5, 0], [0.5, 0.5], [0.5, 0.75]]
     assert seen.likely(1) == ["floral", "blue"] and seen.probability("odd") is None
