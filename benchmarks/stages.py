@@ -190,7 +190,7 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
     @torch.no_grad()
     def check() -> dict[str, Any]:
         found = exact()
-        words[:] = mean_words(found.words_BTL)
+        words[:] = mean_words(said(found))
         return {
             **same_dialogs(found, plainly(retriever), gallery[1]),
             "words": round(words[0], 2),
@@ -240,6 +240,11 @@ def targets_and_firsts(dialogs: int, items: Items) -> tuple[Tensor, Tensor]:
     return target_B, (target_B + len(items) // 2) % len(items)
 
 
+def said(dialogs: Dialogs) -> Tensor:
+    """Word ids of the replies, B×T×L."""
+    return torch.stack([turn.words_BL for turn in dialogs.state.turns], 1)
+
+
 def mean_words(words_BTL: Tensor) -> tuple[float, float]:
     """Return the mean length of captions, and the mean number of decoding steps, including the end token."""
     length_BT = (words_BTL != PAD).sum(-1)
@@ -250,9 +255,7 @@ def mean_words(words_BTL: Tensor) -> tuple[float, float]:
 
 def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> dict[str, Any]:
     """Check that dialogs have the same words and items; 1 % may differ because of float32 ties."""
-    same_B = (ours.words_BTL == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(
-        1
-    )
+    same_B = (said(ours) == theirs.words_BTL).flatten(1).all(1) & (ours.shown_BT == theirs.shown_BT).all(1)
     agreement = float(same_B.float().mean())
     if agreement < 0.99:
         raise Different(f"only {agreement:.1%} of the dialogs are the same")
@@ -261,7 +264,7 @@ def same_dialogs(ours: Dialogs, theirs: plain.Dialogs, vectors_ND: Tensor) -> di
     # factor 4 below: squared distances of unit vectors
     apart_N = (ours.query_BTD - theirs.query_BTD)[same_B].norm(dim=-1).flatten()
     target_N = ours.target_B[same_B].repeat_interleave(ours.shown_BT.shape[1])
-    rank_N, their_rank_N = (rank_BT[same_B].flatten() for rank_BT in (ours.ranks, theirs.rank_BT))
+    rank_N, their_rank_N = (rank_BT[same_B].flatten() for rank_BT in (ours.rank_BT, theirs.rank_BT))
     same_ranks(ours.query_BTD[same_B].flatten(0, 1), vectors_ND, target_N, rank_N, their_rank_N, 4 * apart_N)
     return {"agreement": round(agreement, 4)}
 
@@ -625,7 +628,7 @@ def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> 
     ours, words = simulate_ours(setting, items, captioner, retriever.eval(), 1, dialogs, turns), [0.0, 0.0]
 
     def check() -> dict[str, Any]:
-        words[:] = mean_words(ours().words_BTL)
+        words[:] = mean_words(said(ours()))
         return {"words": round(words[0], 2)}
 
     def needs() -> Needs:
