@@ -168,11 +168,11 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
     items, (captioner, retriever) = random_items(sizes.test, setting), create_models(setting, attention)
     both_ways = copy.deepcopy(retriever.eval())
     both_ways.turn_causal = False
+    gallery = items, plain.embed_gallery(retriever, items, dialogs)
     exact, ours = (
-        simulate_ours(setting, items, speaker, retriever, beams, dialogs, sizes.turns)
+        simulate_ours(setting, Gallery(*gallery), speaker, retriever, beams, dialogs, sizes.turns)
         for speaker in (captioner, captioner)
     )
-    gallery = items, plain.embed_gallery(retriever, items, dialogs)
     target_B, first_B = targets_and_firsts(dialogs, items)
     words = [0.0, 0.0]
 
@@ -189,6 +189,8 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
 
     @torch.no_grad()
     def check() -> dict[str, Any]:
+        if not torch.allclose(retriever.embed_images(items.features_ND), gallery[1], atol=1e-5):
+            raise Different("the vectors of the products are not the same")
         found = exact()
         words[:] = mean_words(said(found))
         return {
@@ -219,7 +221,7 @@ def simulation(setting: Setting, beams: int, attention: str) -> Stage:
 
 def simulate_ours(
     setting: Setting,
-    items: Items,
+    gallery: Gallery,
     captioner: Captioner,
     retriever: DialogRetriever,
     beams: int,
@@ -227,10 +229,8 @@ def simulate_ours(
     turns: int,
 ) -> Callable[[], Dialogs]:
     words = vocabulary(setting.sizes)
-    user = CaptionerUser(captioner, items, words, words, beams)
-    with torch.no_grad():
-        gallery = Gallery(items, retriever.embed_images(items.features_ND))
-    target_B, first_B = targets_and_firsts(dialogs, items)
+    user = CaptionerUser(captioner, gallery.items, words, words, beams)
+    target_B, first_B = targets_and_firsts(dialogs, gallery.items)
     system, first = System(retriever, BestItem(), gallery), Message(item_B=first_B)
     return torch.no_grad()(lambda: rollout(system, user, target_B, first, turns))
 
@@ -625,7 +625,9 @@ def dialog_stage(setting: Setting, attention: str, dialogs: int, turns: int) -> 
         random_items(setting.sizes.test, setting),
         create_models(setting, attention, turns),
     )
-    ours, words = simulate_ours(setting, items, captioner, retriever.eval(), 1, dialogs, turns), [0.0, 0.0]
+    with torch.no_grad():
+        gallery = Gallery(items, retriever.eval().embed_images(items.features_ND))
+    ours, words = simulate_ours(setting, gallery, captioner, retriever, 1, dialogs, turns), [0.0, 0.0]
 
     def check() -> dict[str, Any]:
         words[:] = mean_words(said(ours()))

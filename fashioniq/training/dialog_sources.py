@@ -25,11 +25,9 @@ SIMILAR = 100  # products from which a similar first product is drawn
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
-    """Draw for each position another one of 0 … count − 1, uniformly."""
-    return (
-        item_B
-        + shared_out(torch.randint(1, count, (len(item_B) * rank_and_count()[1],), device=item_B.device))
-    ) % count
+    """Draw for each position another one of 0 … count − 1, uniformly; of a seed the same ones on every device."""
+    steps_G = torch.randint(1, count, (len(item_B) * rank_and_count()[1],))
+    return (item_B + shared_out(steps_G).to(item_B.device)) % count
 
 
 class DialogStarts(NamedTuple):
@@ -124,7 +122,7 @@ class DialogSimulation:
         likeness_BN = (unit_BD @ self._unit_ND.T).scatter(1, row_B.unsqueeze(1), -2.0)
         near_BK = likeness_BN.topk(min(SIMILAR, self.count("train") - 1)).indices
         size = (2, len(row_B) * rank_and_count()[1])
-        which_B, chance_B = (shared_out(part) for part in torch.rand(size, device=row_B.device))
+        which_B, chance_B = (shared_out(part).to(row_B.device) for part in torch.rand(size))
         drawn_B1 = (which_B * near_BK.shape[1]).long().unsqueeze(1)
         return torch.where(chance_B < self.similar_first, near_BK.gather(1, drawn_B1)[:, 0], random_B)
 

@@ -40,7 +40,7 @@ class PolicyTraining(RetrieverTraining):
         system = System(self.model, self.asker, gallery)
         state = rollout(system, user, target_B, Message(item_B=first_B), turn, rank=False).state
         query_BD = state.queries[-1].vector_BD
-        others_BC = torch.randint(len(gallery), (len(target_B), OTHERS), device=self.device)
+        others_BC = torch.randint(len(gallery), (len(target_B), OTHERS)).to(self.device)
         item_BC = torch.cat([self._best(system, start, state), others_BC], 1)
         vectors_BCD = self.model.embed_images(gallery.items.features_ND[item_BC])
         square_BC = (query_BD.unsqueeze(1) - vectors_BCD).square().sum(-1)
