@@ -483,7 +483,8 @@ def features(setting: Setting) -> Stage:
 
     @torch.no_grad()
     def plainly() -> tuple[Tensor, Tensor]:
-        features_BD = theirs.extract_features(prepare(squares_BCHW.to(setting.device))).mean((2, 3))
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            features_BD = theirs.extract_features(prepare(squares_BCHW.to(setting.device))).mean((2, 3))
         return features_BD.cpu(), top_attributes(head(features_BD)).cpu()
 
     def check() -> dict[str, Any]:
@@ -510,19 +511,21 @@ def features(setting: Setting) -> Stage:
 
 
 def least_cosine(ours_BD: Tensor, theirs_BD: Tensor) -> float:
-    return float(nn.functional.cosine_similarity(ours_BD.cpu().float(), theirs_BD).min())
+    return float(nn.functional.cosine_similarity(ours_BD.cpu().float(), theirs_BD.cpu()).min())
 
 
 def twin_encoders(setting: Setting, squares_BCHW: Tensor) -> tuple[nn.Module, EfficientNet]:
     """Create timm's and efficientnet_pytorch's networks with the same random weights and batch statistics."""
     name = f"efficientnet-{setting.sizes.encoder}"
-    theirs, encoder = EfficientNet.from_name(name, image_size=None).eval(), create_encoder(name)
+    theirs = EfficientNet.from_name(name, image_size=None).eval().to(setting.device)
+    encoder = create_encoder(name)
     for norm in (module for module in theirs.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.train().momentum = 1.0  # use the statistics of the last batch
     with torch.no_grad():
-        theirs.extract_features(normalise(*encoder_mean_std(encoder))(squares_BCHW))
-    encoder.load_state_dict(convert_efficientnet_pytorch(theirs.state_dict(), encoder))
-    return encoder, theirs.eval().to(setting.device)
+        theirs.extract_features(normalise(*encoder_mean_std(encoder))(squares_BCHW.to(setting.device)))
+    weights = {name: tensor.cpu() for name, tensor in theirs.state_dict().items()}
+    encoder.load_state_dict(convert_efficientnet_pytorch(weights, encoder))
+    return encoder, theirs.eval()
 
 
 def ranks(setting: Setting, plain_ranks: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Stage:

@@ -138,7 +138,8 @@ class Encoding:
         return features_BD.to(dtype, copy=True), top_attributes(logits_BA, TOP)
 
     def _forward(self, images_BCHW: Tensor) -> Encoded:
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+        full_float32 = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)  # TF32 rounds like float16
+        with full_float32, torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
             made: Encoded = self._model(images_BCHW)
             return made
 

@@ -1,5 +1,5 @@
-"""The benchmarks have tests of their own, which `make test` leaves out (`make bench-test`): here only what
-they import is looked up.
+"""The benchmarks have tests of their own, which `make test` leaves out (`make bench-test`): here what they
+import is looked up, and those of speed run once at small sizes.
 """
 
 import ast
@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+import torch
 
 import fashioniq
 
@@ -21,3 +22,11 @@ def test_what_a_benchmark_imports_of_the_package_is_there(path):
             for name in node.names:
                 if not hasattr(module, name.name):
                     importlib.import_module(f"{node.module}.{name.name}")
+
+
+@pytest.mark.parametrize("name", ["greedy-causal", "retriever", "captioner", "features", "ranks"])
+def test_a_stage_of_speed_gives_the_same_as_the_plain_way(name, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    stages = importlib.import_module("stages")
+    torch.manual_seed(0)
+    stages.STAGES[name](stages.Setting(stages.counts.SMALL)).check()  # raises Different
