@@ -8,6 +8,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -162,7 +163,8 @@ def fit(
         enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
-        plugins=[ReadByFirst()],
+        # a process that trains alone is nobody's peer, whatever an allocation around it says
+        plugins=[ReadByFirst(), *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else [])],
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )

@@ -105,3 +105,12 @@ def test_a_lost_machine_ends_the_other_with_a_line(lost, trainings, machines, wa
 def test_machines_with_other_options_are_refused_in_a_line(trainings, machines):
     for line in all_ended(*machines(*trainings["captioner"], seed=1), 2):
         assert line.startswith("error: process 1 has seed 1, process 0 has 0;") and line.count("\n") == 1
+
+
+@pytest.mark.parametrize("variables", [{"SLURM_NTASKS": "4"}, {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2"}, {"WORLD_SIZE": "0"}, {"MASTER_ADDR": "nowhere", "MASTER_PORT": "x"}], ids=str)  # fmt: skip
+def test_a_process_trains_alone_within_an_allocation(variables, trainings, project, tmp_path, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    command, options = trainings["captioner"]
+    project.run(command, **{**options, "epochs": 1}, run=tmp_path / "run")
+    assert len(rows_of(tmp_path / "run")) == 1
