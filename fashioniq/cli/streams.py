@@ -111,8 +111,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 
 def end_of(error: Exception) -> tuple[int, str] | None:
-    """Exit code and message for an error of the streams, of the locale, of the memory, or of a name that is too long for a
-    path, which only a user can have given; None for any other.
+    """Exit code and message for an error of the streams, of the locale, of the memory, or of a name that is too long
+    for a path, which only a user can have given; None for any other.
     """
     if isinstance(error, OutputError):
         with suppress(OSError, ValueError):  # the interpreter writes what is left when it ends
