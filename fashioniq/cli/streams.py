@@ -1,6 +1,7 @@
 """Standard streams, folder and memory of a command, which others may have closed, filled, removed or limited."""
 
 import codecs
+import errno
 import io
 import os
 import re
@@ -8,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, one_line, why
 
 _NO_MEMORY = re.compile(
     "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread", re.I
@@ -110,7 +111,9 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 
 def end_of(error: Exception) -> tuple[int, str] | None:
-    """Exit code and message for an error of the streams, of the locale or of the memory; None for any other."""
+    """Exit code and message for an error of the streams, of the locale, of the memory, or of a name that is too long
+    for a path, which only a user can have given; None for any other.
+    """
     if isinstance(error, OutputError):
         with suppress(OSError, ValueError):  # the interpreter writes what is left when it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -129,4 +132,6 @@ def end_of(error: Exception) -> tuple[int, str] | None:
                 f"not enough memory ({why(one)}); end other programs, raise the limit (ulimit -v), or give smaller "
                 "sizes"
             )
+        if isinstance(one, OSError) and one.errno == errno.ENAMETOOLONG:
+            return 2, f"{one_line(str(one.filename), 60)} is too long for a path; shorten it"
     return None

@@ -148,6 +148,13 @@ def test_too_little_memory_is_told_in_a_line(fail, reason, monkeypatch, capsys):
     assert error.startswith(f"error: not enough memory ({reason}") and error.count("\n") == 1
 
 
+def test_a_name_that_no_file_can_have_is_told_in_a_line(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_run", lambda arguments: os.stat("x" * 5000))
+    assert main([]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: xxx") and "is too long for a path; shorten it\n" in error and len(error) < 150
+
+
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError(2, "No such file", "weights"), UnicodeEncodeError("ascii", "é", 0, 1, "x")])  # fmt: skip
 def test_other_errors_keep_their_traceback(error, monkeypatch):
     monkeypatch.setattr(cli, "_run", lambda arguments: failing(error)())
