@@ -3,14 +3,18 @@
 import json
 import shutil
 import sys
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
 import yaml
 
 import fashioniq
+from fashioniq.data.catalog import Catalog
 from fashioniq.exports import onnx
 from fashioniq.exports.onnx import ExportDifference, compute, difference, sessions
+from fashioniq.features.store import open_store
 from fashioniq.files import checksum
 from fashioniq.loop.messages import Message
 from fashioniq.runs import RetrieverRun, read_run
@@ -40,6 +44,22 @@ def on_hub(project, runs, tmp_path_factory):
     (run / "dialogs-val/metrics.json").write_text(json.dumps(other))
     project.run("export", run=run, to="huggingface", out=folder / "hub")
     return folder / "hub"
+
+
+def test_the_example_of_the_documentation_finds_the_nearest_products(exported, runs, tmp_path, monkeypatch):
+    page = (Path(fashioniq.__file__).parents[1] / "docs/reference/export.md").read_text(encoding="utf-8")
+    block = page[page.index("    import json, numpy") :].partition("\n\n")[0]
+    monkeypatch.chdir(tmp_path)
+    Path("runs/retriever-dresses-attrs").mkdir(parents=True)
+    Path("runs/retriever-dresses-attrs/onnx").symlink_to(exported)
+    items = open_store(runs.catalog, "dresses", None).items(Catalog(runs.catalog, "dresses").ids("test"))
+    given = {
+        "shown_attributes": items.attributes_NA[0].numpy(),
+        "shown_features": items.features_ND[0].numpy(),
+        "vectors": compute(sessions(exported), "embed_images", items.features_ND[:]).numpy(),
+    }
+    exec(dedent(block), given)
+    assert given["query"].shape == (1, given["vectors"].shape[1]) and len(set(given["nearest"])) == 10
 
 
 @torch.no_grad()
