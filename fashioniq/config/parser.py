@@ -34,6 +34,17 @@ class _Help(argparse.HelpFormatter):
         return super()._format_action_invocation(action)
 
 
+class _Once(argparse.Action):
+    """Store the value of an option that takes one: the second one would replace it without a word."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if hasattr(namespace, self.dest):
+            raise ValueError(f"{option_string} takes one value, and was given twice")
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ValueError(message.removeprefix("argument "))
@@ -73,7 +84,7 @@ def parser_of(command: str, kind: type) -> argparse.ArgumentParser:
         elif own == list[str]:
             group.add_argument(*flags, nargs="*", action="extend", metavar="VALUE", **given)
         else:
-            group.add_argument(*flags, metavar=placeholder(own), **given)
+            group.add_argument(*flags, action=_Once, metavar=placeholder(own), **given)
     return parser
 
 

@@ -71,7 +71,7 @@ def fill(root: Path, catalog: "Products", source: "Source", update: bool = False
 
 def _print(store: FeatureStore, asked: int, products: int) -> None:
     failures = store.facts.failures
-    held = f"{len(store.ids)} of {products} products × {store.size} in {store.root}"
+    held = f"{len(store.ids)} of {products} products as vectors of {store.size} numbers in {store.root}"
     if not asked:
         print(
             f"nothing to do, the store is complete: {held}, {len(failures)} left out, "

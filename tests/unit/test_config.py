@@ -99,6 +99,7 @@ MALFORMED = {
     "--loss cosine": "--loss: expected one of triplet, triplet-unsquared, ranking, cross-entropy, found cosine;",
     "--epochs": "--epochs: expected one argument;",
     "more": "unexpected argument more;",
+    "--seed 1 --seed 2": "--seed takes one value, and was given twice;",
     "--attrs=perhaps": "--attrs: expected true or false, found perhaps;",
     "--config nowhere.yaml": "nowhere.yaml: there is no such file;",
     "--config .": "Is a directory;",
