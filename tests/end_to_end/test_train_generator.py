@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+import fashioniq
 from fashioniq.cli import main
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
@@ -39,6 +41,14 @@ def run(project, options, tmp_path_factory):
     run = tmp_path_factory.mktemp("generator") / "run"
     project.run("train-generator", **options, run=run)
     return run
+
+
+def test_the_example_of_the_documentation_makes_a_picture(run):
+    page = (Path(fashioniq.__file__).parents[1] / "docs/generator.md").read_text(encoding="utf-8")
+    block = page.partition("```python\n")[2].partition("```")[0]
+    given = {}
+    exec(block.replace("runs/generator-dresses", str(run)), given)
+    assert given["made"].picture.size == (16, 16) and "maxi" in given["made"].sent
 
 
 def rows_of(run):
