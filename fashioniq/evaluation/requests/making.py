@@ -36,6 +36,7 @@ KINDS: dict[str, Kind] = {
     "wish and denial": Kind(wishes.wish_and_denial),
     "a product without": Kind(wishes.product_without),
     "instead of": Kind(wishes.instead_of),
+    "word order": Kind(wishes.word_order),
     "comparison": Kind(wishes.comparison),
     "misspelled": Kind(spelling.misspelled),
     "two misspelled": Kind(spelling.two_misspelled),

@@ -86,6 +86,16 @@ def instead_of(maker: Maker) -> RequestCase | None:
     return maker.of_labels([wished, *had], wanted=[wished], denied=had, about=about)
 
 
+def word_order(maker: Maker) -> RequestCase | None:
+    """A label and not another one of its family, no product named: in another order, the words ask for the other one."""
+    if not (wished := maker.labels(1)) or maker.shelf.family(wished[0]) not in ALTERNATIVES:
+        return None
+    if (denied := maker.alternative(wished[0])) is None:
+        return None
+    base = maker.product(wished[0])
+    return maker.of_labels([*wished, denied], wanted=wished, denied=[denied], base=base)
+
+
 def comparison(maker: Maker) -> RequestCase | None:
     """A step on a scale of the language, such as longer, from the level of the product talked about.
 
