@@ -6,7 +6,7 @@ back.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from fashioniq.files import UserError, cannot_write, read_json, write_json
 from fashioniq.locks import locked
 
 LAST = "catalog.json"  # describes the contents of the folder, so it is moved last
+_OLD = "old"  # what is replaced, until the move is complete
 _REPLACED = "dropped.json"  # covers the whole folder, so every new category replaces it
 
 
@@ -36,10 +37,11 @@ def staged(out: Path) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def move_in(work: Path, out: Path) -> None:
-    """Move `work/made` to `out`, or its files into an existing `out`; if one move fails, all are undone.
+def move_in(work: Path, out: Path, replaced: Collection[str] = ()) -> None:
+    """Move `work/made` to `out`, or its files into an existing `out`, in place of those `replaced`; if one move fails,
+    all are undone.
 
-    Raises UserError if a file of the same name exists.
+    Raises UserError if another file of the same name exists.
     """
     made = work / "made"
     if not out.exists():
@@ -52,7 +54,7 @@ def move_in(work: Path, out: Path) -> None:
         for path in sorted(folder.iterdir())
     ]
     for name in names:
-        if (out / name).exists():
+        if name not in replaced and (out / name).exists():
             raise UserError(
                 f"{out / name} exists, but {out / LAST} does not list its category: remove it and run again"
             )
@@ -60,6 +62,9 @@ def move_in(work: Path, out: Path) -> None:
         shutil.copyfile(out / _REPLACED, work / _REPLACED)
     write_json(work / "moving.json", names)
     try:
+        for name in replaced:
+            (work / _OLD / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).rename(work / _OLD / name)
         for name in names:
             (out / name).parent.mkdir(exist_ok=True)
             (made / name).rename(out / name)
@@ -81,6 +86,9 @@ def _take_back(work: Path, out: Path) -> None:
                 (out / name).rename(made / name)
             with suppress(OSError):  # the folder contains files of other categories
                 (out / name).parent.rmdir()
+    for old in (work / _OLD).glob("*/*"):
+        (out / old.relative_to(work / _OLD)).parent.mkdir(exist_ok=True)
+        old.rename(out / old.relative_to(work / _OLD))
     if (work / _REPLACED).exists():
         os.replace(work / _REPLACED, out / _REPLACED)
 

@@ -27,6 +27,7 @@ from fashioniq.prepare.atomic_folder import move_in, staged
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.picture_files import PictureFolder, first_readable
+from fashioniq.prepare.reimporting import changes, check_same_table, files_of, keep
 from fashioniq.prepare.retailer_products import Listing, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.write_category import divide, write_category
@@ -47,7 +48,8 @@ class ImportReport:
     pictures. `folders` and `other_folders` count the pictures in the folders that were imported, and in those
     that were not. `encoded` are the ids that were percent-encoded because file names cannot have them.
     `foreign` is why titles or values do not look English, if they are imported as English. `offers` counts the
-    products with an offer, `unread` the parts of offers that could not be read, by reason.
+    products with an offer, `unread` the parts of offers that could not be read, by reason. Of a category that is
+    imported `again`, `new` products were not there before, and others are `gone`.
     """
 
     offered: int
@@ -63,6 +65,9 @@ class ImportReport:
     foreign: Foreign | None = None
     offers: int = 0
     unread: dict[str, int] = field(default_factory=dict)
+    again: bool = False
+    new: int = 0
+    gone: int = 0
 
     @property
     def kept(self) -> int:
@@ -86,15 +91,18 @@ def import_catalog(
 ) -> ImportReport:
     """Import a retailer's products as a category of the Fashion IQ folder `out`.
 
-    `out` must be new, or a folder created by this command without this category. The import is atomic.
-    Downloads are kept in a folder next to `out`, so that an interrupted import can continue. Raises UserError
-    if the input cannot be read, if there are too few products, or if `out` is in use.
+    `out` must be new, or a folder created by this command. If it has this category, that is replaced: products keep
+    their splits, and captions by people are kept. The import is atomic. Downloads are kept in a folder next to `out`,
+    so that an interrupted import can continue. Raises UserError if the input cannot be read, if there are too few
+    products, if the category was imported from other columns, or if `out` is in use.
     """
     out, category = Path(os.path.realpath(out)), canonical(category)
     downloads = out.with_name(f"{out.name}.downloads") / file_name(category) if source.url else None
     rows, ids = select_rows(source)
     with staged(out) as work:
-        before = _made_before(out, category)
+        before = _made_before(out)
+        earlier = Catalog(out, category) if category in before else None
+        seed = earlier.imported["seed"] if earlier else seed
         folder, skipped = _folder(source.images, work, MAX_BYTES)
         pictures = (
             PictureFolder(folder, None if source.picture else category, source.folders) if folder else None
@@ -119,6 +127,7 @@ def import_catalog(
         products = [listing for listing in listings if not listing.reason]
         reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
+        new, gone = changes(earlier, [product.id for product in products]) if earlier else (0, 0)
         splits = divide(products, seed)
         differing = write_category(
             work / "made", category, splits, picked, seed=seed, speech=language(source.language)
@@ -133,6 +142,7 @@ def import_catalog(
             encoded=[product.id for product in products if unquote(product.id) != product.id],
             offers=sum(product.offer != Offer() for product in products),
             unread=_counts(reason for product in products for reason in product.unread),
+            again=earlier is not None, new=new, gone=gone,
         )  # fmt: skip
         dropped = [
             {**listing.place, "id": listing.id, "reason": listing.reason}
@@ -140,19 +150,19 @@ def import_catalog(
             if listing.reason
         ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
-        fingerprint = Catalog(work / "made", category).fingerprint()
-        _write_about(
-            work / "made",
-            out,
-            category,
-            dropped,
-            {**before, category: {**_about(source, seed, report), "fingerprint": fingerprint}},
-        )
-        move_in(work, out)
+        about = _about(source, seed, report) | {"fingerprint": Catalog(work / "made", category).fingerprint()}
+        if earlier:
+            check_same_table(earlier, about, source.offers._fields)
+            if keep(earlier, work / "made", with_offers=any(source.offers)):
+                about |= {
+                    name: one for name, one in earlier.imported.items() if name in ("captions", "fingerprint")
+                }
+        _write_about(work / "made", out, category, dropped, {**before, category: about})
+        move_in(work, out, files_of(out, category) if earlier else [])
     return report
 
 
-def _made_before(out: Path, category: str) -> dict[str, Any]:
+def _made_before(out: Path) -> dict[str, Any]:
     """Categories described in catalog.json of an existing `out`; empty for a new folder."""
     if not out.exists():
         return {}
@@ -163,10 +173,6 @@ def _made_before(out: Path, category: str) -> dict[str, Any]:
     )
     if about.get("made_by") != MADE_BY or not isinstance(about.get("categories"), dict):
         raise UserError(f"{out} exists and was not made by `{MADE_BY}`: give a new folder")
-    if category in about["categories"]:
-        raise UserError(
-            f"{out} already has the category {category!r}: give a new folder, or remove this one first"
-        )
     return about["categories"]
 
 

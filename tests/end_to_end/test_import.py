@@ -195,6 +195,43 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize(
+    "moment", [0, 9, 13, 27]
+)  # no move, some of what is replaced, all of it, all but the last
+def test_a_category_whose_second_import_was_killed_is_as_before(
+    project, table, tmp_path, monkeypatch, forked, moment
+):
+    (tmp_path / "img").mkdir()
+    for number in range(PRODUCTS):
+        (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
+    path, out = table(str), tmp_path / "catalog"
+    again = command(project, path, out, images=tmp_path / "img")
+    assert main(again) == 0
+    before = contents(out)
+    (tmp_path / "img" / "s3.jpg").unlink()
+    moves = []
+
+    def counted(move):
+        def run(self, target):
+            if self.is_relative_to(out) or Path(target).is_relative_to(out):
+                if len(moves) == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                moves.append(target)
+            return move(self, target)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_folder.Path, "rename", counted(Path.rename))
+        patch.setattr(atomic_folder.Path, "replace", counted(Path.replace))
+        killed = forked(main, again)
+    assert ended(killed) == -signal.SIGKILL
+    with atomic_folder.staged(out):
+        assert contents(out) == before
+    assert main(again) == 0 and len(Catalog(out, "shirts").images) == PRODUCTS - 1
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_two_imports_into_one_folder_at_a_time_are_refused(project, table, tmp_path, capsys):
     (tmp_path / "img").mkdir()
     with atomic_folder.staged(tmp_path / "catalog"):

@@ -39,6 +39,11 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
         )
     splits = ", ".join(f"{split} {number}" for split, number in report.splits.items())
     print(f"{settings.category}: {report.kept} of {report.offered} products kept; {splits}")
+    if report.again:
+        print(
+            f"  imported again: {report.new} new, {report.gone} gone; next, `fashioniq extract-features --update`, and "
+            "register the run again, or train one"
+        )
     if report.folders if not source.table else report.other_folders and "no picture" in report.dropped:
         print(f"  {_folders(report)}")
     for reason, number in report.dropped.items():

@@ -87,7 +87,7 @@ def instead_of(maker: Maker) -> RequestCase | None:
 
 
 def word_order(maker: Maker) -> RequestCase | None:
-    """A label and not another one of its family, no product named: in another order, the words ask for the other one."""
+    """A label and not another one of its family, no product named: in another order, the words ask for that one."""
     if not (wished := maker.labels(1)) or maker.shelf.family(wished[0]) not in ALTERNATIVES:
         return None
     if (denied := maker.alternative(wished[0])) is None:

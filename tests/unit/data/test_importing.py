@@ -14,7 +14,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.offers import Offer
+from fashioniq.data.offers import Offer, offers_file, write_offers
 from fashioniq.files import UserError
 from fashioniq.prepare import atomic_folder, importing
 from fashioniq.prepare import write_category as layout
@@ -670,10 +670,73 @@ def test_another_category_is_added_and_the_first_stays(shop):
     assert [len(Catalog(shop.out, name).images) for name in ("shirts", "dresses")] == [50, 50]
 
 
-def test_a_category_that_is_there_is_refused(shop):
-    shop.write([row(number) for number in range(40)]).run()
-    with pytest.raises(UserError, match="already has the category 'shirts'"):
-        shop.run("shirt")
+def split_of(catalog):
+    return {name: split for split in SPLITS for name in catalog.ids(split)}
+
+
+def test_a_category_is_imported_again_with_the_products_of_today(shop):
+    shop.write([row(number) for number in range(60)]).run(seed=3)
+    shop.run("dresses")
+    before, others = (
+        split_of(Catalog(shop.out, "shirts")),
+        {path: path.read_bytes() for path in shop.out.rglob("*.dress.*")},
+    )
+    shop.write([row(number, name="plain linen shirt") for number in range(5, 80)])
+    report = shop.run()
+    catalog = Catalog(shop.out, "shirts")
+    now = split_of(catalog)
+    assert (report.again, report.new, report.gone, len(now)) == (True, 20, 5, 75)
+    assert all(now[name] == split for name, split in before.items() if name in now)  # of the first seed
+    assert set(catalog.images) == set(now) and set(catalog.titles.values()) == {"plain linen shirt"}
+    assert {pair.target for pair in catalog.pairs("train")} <= set(now)
+    assert catalog.imported["seed"] == 3 and catalog.imported["fingerprint"] == catalog.fingerprint()
+    assert others and all(path.read_bytes() == content for path, content in others.items())
+    assert [path.name for path in shop.out.parent.iterdir()] == ["catalog"]
+
+
+def test_captions_by_people_and_offers_are_kept_where_their_products_are(shop):
+    shop.write([row(number) for number in range(60)]).run()
+    catalog = Catalog(shop.out, "shirts")
+    kept, lost = [name for name in catalog.ids("train") if name >= "s010"][:2], min(catalog.ids("train"))
+    by_person = {"captions": ["is longer"], "people": ["ann"]}
+    pairs = [{"target": kept[0], "candidate": kept[1]}, {"target": kept[0], "candidate": lost}]
+    (shop.out / "captions/cap.shirt.train.json").write_text(json.dumps([pair | by_person for pair in pairs]))
+    for split in ("val", "test"):
+        (shop.out / f"captions/cap.shirt.{split}.json").unlink()
+    about = json.loads((shop.out / "catalog.json").read_text())
+    about["categories"]["shirts"]["captions"] = "human"
+    (shop.out / "catalog.json").write_text(json.dumps(about))
+    write_offers(
+        offers_file(shop.out, "shirts"),
+        {kept[0]: Offer(price_minor=100, currency="EUR"), lost: Offer(price_minor=1, currency="EUR")},
+    )
+    assert lost < "s010"
+    shop.write([row(number) for number in range(10, 60)]).run()
+    catalog = Catalog(shop.out, "shirts")
+    assert json.loads((shop.out / "captions/cap.shirt.train.json").read_text()) == [pairs[0] | by_person]
+    assert catalog.captions_origin == "human" and not (shop.out / "captions/cap.shirt.val.json").exists()
+    assert {name: one.price_minor for name, one in catalog.offers.items()} == {kept[0]: 100}
+
+
+def test_another_table_is_no_new_one_of_a_category(shop):
+    shop.write([row(number) for number in range(60)]).run()
+    before = contents(shop.out)
+    for match, other in (
+        ("was imported with --title name, and is now with none", {"title": None}),
+        (
+            "was imported with --attributes colour use, and is now with colour: give the same",
+            {"attributes": ("colour",)},
+        ),
+        ("was imported with --language en, and is now with de", {"language": "de"}),
+    ):
+        with pytest.raises(UserError, match=match):
+            shop.run(**other)
+    shop.write([row(number) for number in range(31, 91)])
+    with pytest.raises(
+        UserError, match=r"29 of the 60 products of shirts in .* are among those that are imported now"
+    ):
+        shop.run()
+    assert contents(shop.out) == before
 
 
 def test_a_folder_that_the_command_did_not_make_is_refused_and_left_alone(shop):
