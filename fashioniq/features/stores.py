@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,13 +66,13 @@ def fill(root: Path, catalog: "Products", source: "Source", update: bool = False
             bar.update(task, advance=count, total=of)
 
         store, asked = fill_store(root, catalog.all_ids(), facts, extract, progress=progress, update=update)
-    _print(store, asked, len(catalog.all_ids()))
+    _print(store, asked, catalog.all_ids())
     return store
 
 
-def _print(store: FeatureStore, asked: int, products: int) -> None:
+def _print(store: FeatureStore, asked: int, ids: Sequence[str]) -> None:
     failures = store.facts.failures
-    held = f"{len(store.ids)} of {products} products as vectors of {store.size} numbers in {store.root}"
+    held = f"{len({*store.ids} & {*ids})} of {len(ids)} products as vectors of {store.size} numbers in {store.root}"
     if not asked:
         print(
             f"nothing to do, the store is complete: {held}, {len(failures)} left out, "

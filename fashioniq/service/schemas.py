@@ -194,12 +194,12 @@ class ProductBody(Body):
         json_schema_extra={
             "examples": [
                 {
-                    "id": "D000000564",
+                    "id": "D000000064",
                     "title": "Navy wrap dress",
                     "price": {"minor": 5990, "currency": "EUR"},
                     "sizes": ["S", "M", "L"],
                     "in_stock": True,
-                    "url": "https://shop.example/products/D000000564",
+                    "url": "https://shop.example/products/D000000064",
                     "group_id": "wrap-dress",
                 }
             ]

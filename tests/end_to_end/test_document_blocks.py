@@ -53,7 +53,7 @@ NOT_HERE = {
     r"fashioniq import-catalog": f"{THEIRS}: tests/end_to_end/test_import.py",
     r"extract-attributes": f"{THEIRS}: tests/end_to_end/test_attributes_and_pairs.py",
     r"(--vectors|--predictions|--misspellings|--data data/photos|today\.csv)": THEIRS,
-    r"--encoder (Salesforce|openai|gt_all)|--encoder \S*clip|dress-gt_all": "downloads a model: tests/end_to_end/test_encoders.py",
+    r"--encoder (Salesforce|openai|gt_all|efficientnet_b0)|--encoder \S*clip|dress-gt_all": "downloads a model: tests/end_to_end/test_encoders.py",
     r"(VisDial|visdial|Search_Space|coco|ChatIR|PlugIR)": "needs VisDial's dialogs and pictures: tests/end_to_end/test_chatir.py",
     r"--index ": "needs a thousand products: tests/end_to_end/test_index.py",
     r"fashioniq eval-captions": "half a minute: tests/end_to_end/test_eval_captions.py",
@@ -102,7 +102,7 @@ def places(runs, attribute_runs, project, tmp_path_factory):
     made = {
         "attributes": attribute_runs[0], "attributes-dresses": attribute_runs[1], "captioner-dresses-attrs": runs.captioner,
         "retriever": runs.retriever, "retriever-dresses": runs.retriever, "retriever-dresses-attrs": runs.retriever,
-        "descriptions": encoder, "dialog-encoder-dresses": encoder,
+        "descriptions": encoder, "dialog-encoder": encoder,
     }  # fmt: skip
     for name, run in made.items():
         for place in ("demo/runs", "runs"):

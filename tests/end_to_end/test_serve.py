@@ -360,7 +360,7 @@ def test_the_examples_of_the_documentation_work_word_for_word(serve, runs, tmp_p
     assert len(blocks) >= 4 and shutil.which("curl") and shutil.which("jq")
     script = "\n".join(blocks).replace("curl -s ", "curl -sS --fail-with-body ")
     name = Catalog(runs.catalog, "dresses").ids("test")[0]
-    script = script.replace("http://127.0.0.1:8000", serve().address).replace("D000000564", name)
+    script = script.replace("http://127.0.0.1:8000", serve().address).replace("D000000064", name)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
