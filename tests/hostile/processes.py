@@ -241,7 +241,7 @@ class Service:
         if draw < 0.95:
             return self.ask("GET", "/readyz")[0]
         status, _ = self.ask("DELETE", path, None, token)
-        if status == 204 or status >= 500:
+        if status in (0, 204) or status >= 500:  # 0: the service ended before it could answer
             self.forgotten(session, told=status == 204)
         return status
 
