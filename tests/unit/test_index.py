@@ -98,6 +98,26 @@ def test_queries_for_which_an_index_finds_too_few_are_searched_exactly(exact, qu
     assert torch.equal(item_QK, exact.top(query_QD, 500)[1]) and distance_QK.isfinite().all()
 
 
+class FindsNothingForTheFirst:
+    """An index that finds for the first query nothing, and for the others the first products."""
+
+    def __call__(self, query_BD, count, allowed_N=None, wider=1.0):
+        item_BK = torch.arange(count).repeat(len(query_BD), 1)
+        item_BK[0] = -1
+        return item_BK
+
+
+def test_a_single_query_for_which_an_index_finds_too_few_is_noticed_among_many(exact, query_QD):
+    cost_BK, item_BK = exact._near(FindsNothingForTheFirst(), query_QD, None, 3)
+    nearest_BK = item_BK.gather(1, cost_BK.topk(3, largest=False).indices)
+    expected_BK = exact.top(query_QD, 3)[1]
+    far_BK, expected_far_BK = (
+        (query_QD.unsqueeze(1) - exact.vectors_ND[one_BK]).norm(dim=2).sort(1).values
+        for one_BK in (nearest_BK, expected_BK)
+    )
+    assert torch.allclose(far_BK, expected_far_BK)
+
+
 @needs_faiss
 def test_an_index_of_float16_finds_what_that_of_the_same_vectors_in_float32_does(exact, query_QD):
     half_ND = exact.vectors_ND.half()

@@ -51,6 +51,7 @@ def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, peopl
             "weak: it seldom finds the target with differences",
         ),
         (70, {"captioner": 60.0}, None, "weak: it seldom finds the target with all users"),
+        (75, {"captioner": 60.0}, None, "usable with the users of its training"),
         (
             80,
             {"captioner": 60.0},
