@@ -34,7 +34,8 @@ class Sentence:
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
         self._less = False  # "not so", "too"
         self._clause, self._part, self._last_part = 0, 0, 0  # first items of the clause and its parts
-        self._preferred = False
+        self._preferred = False  # "than" denies what follows
+        self._rather = False  # and "over" and "to" do not
         self._joint = ""
         self._nouns: list[Unit] = []  # of the part
         self._used: set[int] = set()  # units that belong to another one
@@ -93,10 +94,12 @@ class Sentence:
 
     def _joining(self, at: int, unit: Unit) -> bool:
         roles = unit.roles
-        if "than" in roles or ("over" in roles and self._preferred and len(self.items) > self._part):
+        over = self._preferred and not self._rather and len(self.items) > self._part
+        if "than" in roles or ("over" in roles and over):
             self._than(at)
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             self._border(comma=True)
+            self._rather = "prefer" in roles and not self._preferred
             self._preferred = self._preferred or "prefer" in roles
         elif "too" in roles and not self._denial and next_said(self.units, at) == at + 1:
             self._deny("less")
@@ -144,6 +147,7 @@ class Sentence:
         if self._denial == "not" and not self._seen:
             self._deny_back(self._part)  # "stripes are not for me"
         self._denial, self._seen, self._less, self._preferred = "", 0, False, self._preferred and comma
+        self._rather = self._rather and self._preferred
         self._last_part = self._part
         self._part = len(self.items)
         self._nouns.clear()

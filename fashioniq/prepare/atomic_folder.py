@@ -14,6 +14,7 @@ from fashioniq.files import UserError, cannot_write, read_json, write_json
 from fashioniq.locks import locked
 
 LAST = "catalog.json"  # describes the contents of the folder, so it is moved last
+_MOVING = "moving.json"  # names of what is moved
 _OLD = "old"  # what is replaced, until the move is complete
 _REPLACED = "dropped.json"  # covers the whole folder, so every new category replaces it
 
@@ -22,8 +23,8 @@ _REPLACED = "dropped.json"  # covers the whole folder, so every new category rep
 def staged(out: Path) -> Iterator[Path]:
     """Yield a locked hidden folder next to `out` and remove it at the end.
 
-    An interrupted move of a killed process is rolled back first. Raises UserError if another process holds
-    the lock.
+    An interrupted move of a killed process is rolled back first. If that fails, the folder stays, as it has what was
+    to be replaced. Raises UserError if another process holds the lock, or if the roll back fails.
     """
     work = out.parent / f".{out.name}.importing"
     with locked(work):
@@ -34,7 +35,13 @@ def staged(out: Path) -> Iterator[Path]:
         except OSError as error:
             raise cannot_write(out, error) from error
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            if not _is_moving(work):
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def _is_moving(work: Path) -> bool:
+    """Whether some files were moved, but not the last one."""
+    return (work / _MOVING).exists() and (work / "made" / LAST).exists()
 
 
 def move_in(work: Path, out: Path, replaced: Collection[str] = ()) -> None:
@@ -60,7 +67,7 @@ def move_in(work: Path, out: Path, replaced: Collection[str] = ()) -> None:
             )
     if (out / _REPLACED).exists():
         shutil.copyfile(out / _REPLACED, work / _REPLACED)
-    write_json(work / "moving.json", names)
+    write_json(work / _MOVING, names)
     try:
         for name in replaced:
             (work / _OLD / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,9 +85,9 @@ def move_in(work: Path, out: Path, replaced: Collection[str] = ()) -> None:
 def _take_back(work: Path, out: Path) -> None:
     """Undo an interrupted move into `out`."""
     made = work / "made"
-    if not (work / "moving.json").exists() or not (made / LAST).exists():
+    if not _is_moving(work):
         return
-    for name in read_json(work / "moving.json", "the list of files that were being moved", list):
+    for name in read_json(work / _MOVING, "the list of files that were being moved", list):
         if not (made / name).exists():
             with suppress(FileNotFoundError):
                 (out / name).rename(made / name)
@@ -91,6 +98,7 @@ def _take_back(work: Path, out: Path) -> None:
         old.rename(out / old.relative_to(work / _OLD))
     if (work / _REPLACED).exists():
         os.replace(work / _REPLACED, out / _REPLACED)
+    (work / _MOVING).unlink()  # before anything else is removed, which would seem to have been moved
 
 
 def _empty(folder: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -18,16 +19,18 @@ from urllib.parse import unquote
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.data.catalog import Catalog
+from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.foreign import Foreign, foreign_words
 from fashioniq.data.languages import ENGLISH, language
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError, read_json, write_json
+from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.atomic_folder import move_in, staged
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.picture_files import PictureFolder, first_readable
-from fashioniq.prepare.reimporting import changes, check_same_table, files_of, keep
+from fashioniq.prepare.reimporting import changes, files_of, merged, split_of
 from fashioniq.prepare.retailer_products import Listing, listings_of_pictures, listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.write_category import divide, write_category
@@ -49,7 +52,8 @@ class ImportReport:
     that were not. `encoded` are the ids that were percent-encoded because file names cannot have them.
     `foreign` is why titles or values do not look English, if they are imported as English. `offers` counts the
     products with an offer, `unread` the parts of offers that could not be read, by reason. Of a category that is
-    imported `again`, `new` products were not there before, and others are `gone`.
+    imported `again`, `new` products were not there before, and others are `gone`; `by_people` counts captions that wait
+    for products that are gone, None if captions are generated.
     """
 
     offered: int
@@ -68,6 +72,7 @@ class ImportReport:
     again: bool = False
     new: int = 0
     gone: int = 0
+    by_people: int | None = None
 
     @property
     def kept(self) -> int:
@@ -101,8 +106,8 @@ def import_catalog(
     rows, ids = select_rows(source)
     with staged(out) as work:
         before = _made_before(out)
-        earlier = Catalog(out, category) if category in before else None
-        seed = earlier.imported["seed"] if earlier else seed
+        earlier = Catalog(out, category) if category in before and category in categories_in(out) else None
+        seed = earlier.imported.get("seed", seed) if earlier else seed
         folder, skipped = _folder(source.images, work, MAX_BYTES)
         pictures = (
             PictureFolder(folder, None if source.picture else category, source.folders) if folder else None
@@ -128,7 +133,7 @@ def import_catalog(
         reasons = _counts(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         new, gone = changes(earlier, [product.id for product in products]) if earlier else (0, 0)
-        splits = divide(products, seed)
+        splits = divide(products, seed, split_of(earlier) if earlier else {})
         differing = write_category(
             work / "made", category, splits, picked, seed=seed, speech=language(source.language)
         )
@@ -151,14 +156,13 @@ def import_catalog(
         ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
         about = _about(source, seed, report) | {"fingerprint": Catalog(work / "made", category).fingerprint()}
-        if earlier:
-            check_same_table(earlier, about, source.offers._fields)
-            if keep(earlier, work / "made", with_offers=any(source.offers)):
-                about |= {
-                    name: one for name, one in earlier.imported.items() if name in ("captions", "fingerprint")
-                }
-        _write_about(work / "made", out, category, dropped, {**before, category: about})
-        move_in(work, out, files_of(out, category) if earlier else [])
+        # captions may have been written meanwhile
+        with locked(out / "captions", wait=BRIEF) if earlier else nullcontext():
+            if earlier:
+                about, by_people = merged(Catalog(out, category), work / "made", about, source.offers)
+                report = replace(report, by_people=by_people)
+            _write_about(work / "made", out, category, dropped, {**_made_before(out), category: about})
+            move_in(work, out, files_of(out, category) if earlier else [])
     return report
 
 

@@ -9,7 +9,11 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import offers_file, unread_file, write_offers
 from fashioniq.files import UserError, read_json, write_json
+from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.captions import is_generated
+from fashioniq.prepare.offers import Columns
+
+_ASIDE = "set_aside"  # captions by people of products that are gone
 
 
 def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collection[str]) -> None:
@@ -17,9 +21,9 @@ def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collecti
     its labels or titles would get lost.
     """
     earlier = before.imported
-    for name in sorted({"language", *earlier.get("columns", {}), *about["columns"]} - {*offers}):
+    for name in sorted({"language", *_columns(earlier), *about["columns"]} - {*offers}):
         one, other = (
-            given.get("language") if name == "language" else given.get("columns", {}).get(name)
+            given.get("language") if name == "language" else _columns(given).get(name)
             for given in (earlier, about)
         )
         if one != other:
@@ -27,6 +31,24 @@ def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collecti
                 f"{before.category} in {before.root} was imported with --{name} {_told(one)}, and is now with "
                 f"{_told(other)}: give the same columns, or a new folder with --data"
             )
+
+
+def merged(
+    before: Catalog, made: Path, about: dict[str, Any], offers: Columns
+) -> tuple[dict[str, Any], int | None]:
+    """What catalog.json says of a category in `made`, with what is kept of it (see `keep`), and captions that wait.
+
+    Raises UserError if the category was imported from other columns.
+    """
+    check_same_table(before, about, offers._fields)
+    by_people = keep(before, made, with_offers=any(offers))
+    kept = () if by_people is None else ("captions", "fingerprint")
+    return about | {name: one for name, one in before.imported.items() if name in kept}, by_people
+
+
+def _columns(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = about.get("columns")
+    return found if isinstance(found, dict) else {}
 
 
 def _told(value: Any) -> str:
@@ -47,28 +69,48 @@ def changes(before: Catalog, ids: Collection[str]) -> tuple[int, int]:
     return len(now - earlier), len(earlier - now)
 
 
-def keep(before: Catalog, made: Path, with_offers: bool) -> bool:
-    """Write captions by people into `made`, of pairs that are still there, in place of generated ones, and, if the
-    table has no offers, those of earlier imports. Return whether there were captions by people.
+def split_of(catalog: Catalog) -> dict[str, str]:
+    """Split of each product."""
+    return {id: split for split in SPLITS for id in catalog.ids(split)}
+
+
+def keep(before: Catalog, made: Path, with_offers: bool) -> int | None:
+    """Write captions by people into `made` in place of generated ones, and, if the table has no offers, those of
+    earlier imports.
+
+    Captions of products that are gone wait in set_aside/ until an import has these products again. Return how many
+    wait, or None if there are none by people.
     """
-    name, kept = file_name(before.category), set(Catalog(made, before.category).all_ids())
-    by_people = not is_generated(before)
-    if by_people:
-        for split in SPLITS:
-            file = Path("captions", f"cap.{name}.{split}.json")
-            (made / file).unlink(missing_ok=True)
-            if (before.root / file).exists():
-                rows = read_json(before.root / file, "the captions", list)
-                pairs = [
-                    row for row in rows if {row["candidate"], row.get("target", row["candidate"])} <= kept
-                ]
-                if pairs:  # a file without a caption is an error for the commands that read it
-                    write_json(made / file, pairs)
+    name, now = file_name(before.category), split_of(Catalog(made, before.category))
     if not with_offers and before.offers:
         write_offers(
-            offers_file(made, before.category), {id: one for id, one in before.offers.items() if id in kept}
+            offers_file(made, before.category), {id: one for id, one in before.offers.items() if id in now}
         )
-    return by_people
+    if is_generated(before):
+        return None
+    waiting = 0
+    for split in SPLITS:
+        file = f"cap.{name}.{split}.json"
+        (made / "captions" / file).unlink(missing_ok=True)
+        aside = before.root / _ASIDE / file
+        rows = CaptionFiles(before).rows(split)
+        rows += [
+            row for row in (read_json(aside, "captions", list) if aside.exists() else []) if row not in rows
+        ]
+        here = [
+            all(now.get(row.get(one, row["candidate"])) == split for one in ("candidate", "target"))
+            for row in rows
+        ]
+        gone = [row for row, is_here in zip(rows, here, strict=True) if not is_here]
+        waiting += len(gone)
+        # a file without a caption is an error for the commands that read it
+        if any(here):
+            write_json(
+                made / "captions" / file, [row for row, is_here in zip(rows, here, strict=True) if is_here]
+            )
+        if gone:
+            write_json(made / _ASIDE / file, gone)
+    return waiting
 
 
 def files_of(root: Path, category: str) -> list[str]:
@@ -78,5 +120,6 @@ def files_of(root: Path, category: str) -> list[str]:
     for split in SPLITS:
         names += [f"image_splits/split.{name}.{split}.json", f"attributes/asin2attr.{name}.{split}.json"]
         names += [f"titles/{name}.{split}.json", f"captions/cap.{name}.{split}.json"]
+        names += [f"{_ASIDE}/cap.{name}.{split}.json"]
     names += [str(file(root, category).relative_to(root)) for file in (offers_file, unread_file)]
     return [one for one in names if os.path.lexists(root / one)]

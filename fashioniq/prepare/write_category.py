@@ -16,16 +16,19 @@ from fashioniq.prepare.retailer_products import Listing
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
 
 
-def divide(products: Sequence[Listing], seed: int) -> dict[str, list[Listing]]:
+def divide(products: Sequence[Listing], seed: int, earlier: Mapping[str, str]) -> dict[str, list[Listing]]:
     """Divide products into splits.
 
-    The split of a product depends only on its group and the seed, so that products added later do not move
-    others. Raises UserError if a split has too few products for a pair.
+    Products of an `earlier` import keep their splits, by id. That of another one is the split of an earlier product
+    of its group, or depends only on its group and the seed. Raises UserError if a split has too few products for a
+    pair.
     """
+    of_group = {product.group: earlier[product.id] for product in products if product.id in earlier}
     splits: dict[str, list[Listing]] = {split: [] for split in SPLITS}
     for product in products:
         share = number_of(f"{seed}:{product.group}") / 2**64
-        splits[SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]].append(product)
+        drawn = SPLITS[(share >= _TRAIN) + (share >= _TRAIN_AND_VAL)]
+        splits[earlier.get(product.id) or of_group.get(product.group, drawn)].append(product)
     for split, members in splits.items():
         if len(members) < 2:
             raise UserError(

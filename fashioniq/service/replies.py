@@ -190,7 +190,9 @@ def _met(served: Served, name: str, wishes: Wishes, title: str) -> list[Why]:
     """What a product has of what is wanted, the newest wishes first."""
     wording = served.system.wording
     assert wording is not None, "there are wishes"
-    labels = frozenset(wording.labels_of(served.system.gallery.items.positions[name]))
+    if (item := served.system.gallery.items.positions.get(name)) is None:
+        return []  # an earlier answer had it, and the catalog has it no more
+    labels = frozenset(wording.labels_of(item))
     found = dict[str, Why]()
     for wish in reversed([wish for wish in wishes.held if not wish.denied]):
         for label in sorted(wish.labels & labels):

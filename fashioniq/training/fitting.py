@@ -164,7 +164,10 @@ def fit(
         logger=False,
         num_sanity_val_steps=0,
         # a process that trains alone is nobody's peer, whatever an allocation around it says
-        plugins=[ReadByFirst(), *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else [])],
+        plugins=[
+            ReadByFirst(),
+            *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else []),
+        ],
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )

@@ -193,7 +193,10 @@ def test_a_temporary_folder_is_removed_and_one_that_cannot_be_made_is_told(tmp_p
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     missing = temporary_folder()
-    with pytest.raises(UserError, match="cannot write a temporary folder: No such file or directory"), missing:
+    with (
+        pytest.raises(UserError, match="cannot write a temporary folder: No such file or directory"),
+        missing,
+    ):
         pass
 
 
@@ -348,3 +351,10 @@ def test_what_a_killed_command_left_is_removed_from_each_folder_of_files_written
             write_text(tmp_path / "metrics.json", "new")
     assert [path.exists() for path in left] == [False, False, True]
     assert {"table.csv", "metrics.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_of_json_is_refused(word, tmp_path):
+    (tmp_path / "a.json").write_text(f'{{"value": {word}}}')
+    with pytest.raises(UserError, match=rf"the facts .*a\.json is not valid JSON .*'{word}'"):
+        read_json(tmp_path / "a.json", "the facts")

@@ -44,6 +44,8 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
             f"  imported again: {report.new} new, {report.gone} gone; next, `fashioniq extract-features --update`, and "
             "register the run again, or train one"
         )
+    if report.by_people:
+        print(f"  {report.by_people} captions by people wait in set_aside/ for products that are gone")
     if report.folders if not source.table else report.other_folders and "no picture" in report.dropped:
         print(f"  {_folders(report)}")
     for reason, number in report.dropped.items():
@@ -114,6 +116,8 @@ def _counted(folders: Mapping[str, int]) -> str:
 def _closing(settings: ImportCatalog, report: ImportReport) -> str:
     """What the catalog can be used for, and how to get captions where labels give too few."""
     place = f"{settings.category} are in {settings.data}"
+    if report.by_people is not None:
+        return f"{place}; their relative captions are by people, as before"
     if report.differing > report.alike:
         return f"{place}; their relative captions are generated from attribute differences, not written by people"
     needed = (

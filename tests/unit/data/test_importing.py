@@ -4,6 +4,7 @@ import os
 import shutil
 import zipfile
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 from urllib.parse import unquote
@@ -711,11 +712,69 @@ def test_captions_by_people_and_offers_are_kept_where_their_products_are(shop):
         {kept[0]: Offer(price_minor=100, currency="EUR"), lost: Offer(price_minor=1, currency="EUR")},
     )
     assert lost < "s010"
-    shop.write([row(number) for number in range(10, 60)]).run()
+    assert shop.write([row(number) for number in range(10, 60)]).run().by_people == 1
     catalog = Catalog(shop.out, "shirts")
     assert json.loads((shop.out / "captions/cap.shirt.train.json").read_text()) == [pairs[0] | by_person]
     assert catalog.captions_origin == "human" and not (shop.out / "captions/cap.shirt.val.json").exists()
     assert {name: one.price_minor for name, one in catalog.offers.items()} == {kept[0]: 100}
+
+
+def test_captions_by_people_wait_for_products_that_come_back(shop):
+    shop.write([row(number) for number in range(60)]).run()
+    names = Catalog(shop.out, "shirts").ids("train")
+    rows = [{"target": one, "candidate": two, "captions": ["is red"]} for one, two in pairwise(names)]
+    path = shop.out / "captions/cap.shirt.train.json"
+    path.write_text(json.dumps(rows))
+    for split in ("val", "test"):
+        (shop.out / f"captions/cap.shirt.{split}.json").unlink()
+    for numbers, waiting in ((range(20, 60), True), (range(25, 60), True), (range(60), False)):
+        report = shop.write([row(number) for number in numbers]).run()
+        kept = json.loads(path.read_text())
+        assert len(kept) + report.by_people == len(rows) and bool(report.by_people) == waiting
+    assert sorted(kept, key=rows.index) == rows and not any(shop.out.glob("set_aside/*"))
+
+
+def test_products_keep_their_splits_in_another_group_and_new_ones_join_theirs(shop):
+    shop.write([row(number) for number in range(60)]).run(group="style_code")
+    before = split_of(Catalog(shop.out, "shirts"))
+    others = [row(number, style_code=f"other {number // 3}") for number in range(90)]
+    shop.write([*others, row(90, style_code="other 3")]).run(group="style_code")
+    now = split_of(Catalog(shop.out, "shirts"))
+    assert {name: now[name] for name in before} == before and now["s090"] == before["s009"]
+
+
+@pytest.mark.parametrize("about", [{"shirts": None}, {"shirts": {"captions": "human", "columns": None}}])
+def test_a_category_of_an_odd_description_is_refused_in_a_line(shop, about):
+    shop.write([row(number) for number in range(60)]).run()
+    path = shop.out / "catalog.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"categories": about}))
+    with pytest.raises(UserError, match="was imported with --attributes none"):
+        shop.run()
+
+
+def test_what_was_to_be_replaced_stays_where_it_cannot_be_put_back(shop, monkeypatch):
+    shop.write([row(number) for number in range(60)]).run()
+    before = contents(shop.out)
+    moved = []
+
+    def failing(self, target):
+        moved.append(target)
+        if len(moved) > 9:  # also of what puts back
+            raise OSError(28, "No space left on device")
+        return os.rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_folder.Path, "rename", failing)
+        with pytest.raises(UserError, match="no space left"):
+            shop.run()
+    assert contents(shop.out) != before
+    with atomic_folder.staged(shop.out):
+        assert without_locks(contents(shop.out)) == before
+    assert [path.name for path in shop.out.parent.iterdir()] == ["catalog"]
+
+
+def without_locks(files):
+    return {name: content for name, content in files.items() if not name.endswith(".lock")}
 
 
 def test_another_table_is_no_new_one_of_a_category(shop):
@@ -736,7 +795,7 @@ def test_another_table_is_no_new_one_of_a_category(shop):
         UserError, match=r"29 of the 60 products of shirts in .* are among those that are imported now"
     ):
         shop.run()
-    assert contents(shop.out) == before
+    assert without_locks(contents(shop.out)) == before
 
 
 def test_a_folder_that_the_command_did_not_make_is_refused_and_left_alone(shop):

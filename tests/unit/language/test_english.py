@@ -61,6 +61,7 @@ longer than knee length => maxi
 rather blue than red => light blue|navy blue, not red
 rather a v-neck than a round neck => v-neck, not round neck
 not a red one rather a blue one => not red, light blue|navy blue
+rather a red one to go with lace => red, lace
 I prefer blue over red => light blue|navy blue, not red
 looser fit and lacier => fit+, lace
 I'm looking for a red dress with no sleeves => red, sleeveless
