@@ -263,7 +263,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     """
     refuse_special(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # an error for NaN
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:

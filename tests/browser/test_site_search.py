@@ -19,13 +19,16 @@ ROOT = Path(fashioniq.__file__).parents[1]
 QUESTIONS = {
     "add prices": "add-prices-sizes-and-stock",
     "filter by price": "filter-by-price-size-or-stock",
-    "exclude something": "exclude-something",
+    "exclude a product": "exclude-hide-remove-a-product",
+    "exclude a color": "exclude-a-color-a-pattern-or-a-detail",
     "serve two categories": "serve-two-categories",
-    "update the catalog every night": "update-the-catalog-every-night",
-    "add German": "add-german-or-another-language",
+    "update the catalog every night": "update-the-catalog-every-night-cron-new-and-removed-products",
+    "add German": "add-german",
     "use CLIP": "use-clip-or-siglip",
     "train on my catalog": "train-a-model-on-my-own-catalog",
-    "roll back to an earlier model": "roll-back-to-an-earlier-model",
+    "roll back to an earlier model": "roll-back-rollback-to-an-earlier-previous-model",
+    "rollback": "roll-back-rollback-to-an-earlier-previous-model",
+    "GDPR": "delete-a-persons-data-gdpr",
     "delete a person's data": "delete-a-persons-data",
     "know whether the search is good": "know-whether-the-search-is-good",
 }
@@ -40,11 +43,20 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def site(tmp_path):
     """Address of the site."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True, timeout=LIMIT)
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path / "site"))
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        tmp_path / "site",
+    ]
+    subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True, timeout=LIMIT
     )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path / "site")))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

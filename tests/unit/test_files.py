@@ -351,10 +351,3 @@ def test_what_a_killed_command_left_is_removed_from_each_folder_of_files_written
             write_text(tmp_path / "metrics.json", "new")
     assert [path.exists() for path in left] == [False, False, True]
     assert {"table.csv", "metrics.json"} <= {path.name for path in tmp_path.iterdir()}
-
-
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
-def test_what_is_no_number_of_json_is_refused(word, tmp_path):
-    (tmp_path / "a.json").write_text(f'{{"value": {word}}}')
-    with pytest.raises(UserError, match=rf"the facts .*a\.json is not valid JSON .*'{word}'"):
-        read_json(tmp_path / "a.json", "the facts")

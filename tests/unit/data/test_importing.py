@@ -19,6 +19,7 @@ from fashioniq.data.offers import Offer, offers_file, write_offers
 from fashioniq.files import UserError
 from fashioniq.prepare import atomic_folder, importing
 from fashioniq.prepare import write_category as layout
+from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.picture_files import title_of
@@ -1014,3 +1015,11 @@ def test_a_malformed_where_is_told(shop, where):
 
 def test_a_category_that_cannot_name_files_is_refused(shop):
     shop.write([row(number) for number in range(40)]).refused("is not a valid category", category="a/b")
+
+
+def test_an_entry_of_captions_that_cannot_be_written_again_is_refused(shop):
+    shop.write([row(number) for number in range(60)]).run()
+    path = shop.out / "captions/cap.shirt.train.json"
+    path.write_text(json.dumps([{**json.loads(path.read_text())[0], "more": float("nan")}]))
+    with pytest.raises(UserError, match=r"cap\.shirt\.train\.json, entry 0: expected"):
+        CaptionFiles(Catalog(shop.out, "shirts")).rows("train")
