@@ -21,6 +21,7 @@ from fashioniq.prepare.pairs_to_caption import Comparison
 LONGEST_CAPTION = 300  # characters
 LONGEST_NAME = 40  # characters of a person's name
 HUMAN = "human"
+SET_ASIDE = "set_aside"  # folder of captions by people whose products are gone
 
 
 class CaptionError(UserError):
@@ -76,7 +77,13 @@ class CaptionFiles:
 
         Raises UserError if the file is malformed.
         """
-        path = self._path(split)
+        return self._read(self._path(split), split)
+
+    def set_aside(self, split: str) -> list[dict[str, Any]]:
+        """Entries by people of a split whose products are gone, see `reimporting.keep`. Raises UserError as `rows`."""
+        return self._read(self.catalog.root / SET_ASIDE / self._path(split).name, split)
+
+    def _read(self, path: Path, split: str) -> list[dict[str, Any]]:
         if not path.exists():
             return []
         rows = read_json(path, f"the {split} captions of {self.catalog.category}", list)

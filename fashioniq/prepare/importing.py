@@ -24,9 +24,9 @@ from fashioniq.data.foreign import Foreign, foreign_words
 from fashioniq.data.languages import ENGLISH, language
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError, read_json, write_json
-from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.atomic_folder import move_in, staged
+from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.picture_files import PictureFolder, first_readable
@@ -156,8 +156,9 @@ def import_catalog(
         ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
         about = _about(source, seed, report) | {"fingerprint": Catalog(work / "made", category).fingerprint()}
-        # captions may have been written meanwhile
-        with locked(out / "captions", wait=BRIEF) if earlier else nullcontext():
+        with (
+            CaptionFiles(earlier).locked() if earlier else nullcontext()
+        ):  # people may write captions meanwhile
             if earlier:
                 about, by_people = merged(Catalog(out, category), work / "made", about, source.offers)
                 report = replace(report, by_people=by_people)

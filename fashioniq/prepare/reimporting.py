@@ -8,12 +8,10 @@ from typing import Any
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import offers_file, unread_file, write_offers
-from fashioniq.files import UserError, read_json, write_json
-from fashioniq.prepare.caption_files import CaptionFiles
+from fashioniq.files import UserError, write_json
+from fashioniq.prepare.caption_files import SET_ASIDE, CaptionFiles
 from fashioniq.prepare.captions import is_generated
 from fashioniq.prepare.offers import Columns
-
-_ASIDE = "set_aside"  # captions by people of products that are gone
 
 
 def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collection[str]) -> None:
@@ -63,7 +61,7 @@ def changes(before: Catalog, ids: Collection[str]) -> tuple[int, int]:
     earlier, now = set(before.all_ids()), set(ids)
     if 2 * len(earlier & now) < len(earlier):
         raise UserError(
-            f"{len(earlier & now)} of the {len(earlier)} products of {before.category} in {before.root} are among "
+            f"only {len(earlier & now)} of the {len(earlier)} products of {before.category} in {before.root} are among "
             "those that are imported now: give all products, or a new folder with --data"
         )
     return len(now - earlier), len(earlier - now)
@@ -88,28 +86,21 @@ def keep(before: Catalog, made: Path, with_offers: bool) -> int | None:
         )
     if is_generated(before):
         return None
-    waiting = 0
+    known, waiting = CaptionFiles(before), 0
     for split in SPLITS:
-        file = f"cap.{name}.{split}.json"
-        (made / "captions" / file).unlink(missing_ok=True)
-        aside = before.root / _ASIDE / file
-        rows = CaptionFiles(before).rows(split)
-        rows += [
-            row for row in (read_json(aside, "captions", list) if aside.exists() else []) if row not in rows
-        ]
-        here = [
-            all(now.get(row.get(one, row["candidate"])) == split for one in ("candidate", "target"))
-            for row in rows
-        ]
-        gone = [row for row, is_here in zip(rows, here, strict=True) if not is_here]
+        rows = known.rows(split)
+        rows += [row for row in known.set_aside(split) if row not in rows]
+        here: list[dict[str, Any]] = []
+        gone: list[dict[str, Any]] = []
+        for row in rows:
+            ids = {row.get("candidate", ""), row.get("target", row.get("candidate", ""))}
+            (here if all(now.get(id) == split for id in ids) else gone).append(row)
         waiting += len(gone)
-        # a file without a caption is an error for the commands that read it
-        if any(here):
-            write_json(
-                made / "captions" / file, [row for row, is_here in zip(rows, here, strict=True) if is_here]
-            )
-        if gone:
-            write_json(made / _ASIDE / file, gone)
+        for folder, some in (("captions", here), (SET_ASIDE, gone)):
+            path = made / folder / f"cap.{name}.{split}.json"
+            path.unlink(missing_ok=True)
+            if some:  # a file without a caption is an error for the commands that read it
+                write_json(path, some)
     return waiting
 
 
@@ -120,6 +111,6 @@ def files_of(root: Path, category: str) -> list[str]:
     for split in SPLITS:
         names += [f"image_splits/split.{name}.{split}.json", f"attributes/asin2attr.{name}.{split}.json"]
         names += [f"titles/{name}.{split}.json", f"captions/cap.{name}.{split}.json"]
-        names += [f"{_ASIDE}/cap.{name}.{split}.json"]
+        names += [f"{SET_ASIDE}/cap.{name}.{split}.json"]
     names += [str(file(root, category).relative_to(root)) for file in (offers_file, unread_file)]
     return [one for one in names if os.path.lexists(root / one)]

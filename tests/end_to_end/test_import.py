@@ -162,34 +162,50 @@ def test_an_import_killed_while_unpacking_leaves_nothing_to_the_next(project, ta
     assert not list(tmp_path.glob(".*")) and len(Catalog(out, "shirts").images) == PRODUCTS
 
 
-@pytest.mark.parametrize("moment", [0, 7, 14])  # none, some, and all but the last of its moves are done
-def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
-    project, table, tmp_path, monkeypatch, forked, moment
-):
+@pytest.fixture
+def shirts(project, table, tmp_path):
+    """Command that imports 40 shirts into the folder `catalog`, after it was run."""
     (tmp_path / "img").mkdir()
     for number in range(PRODUCTS):
         (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
-    path, out = table(str), tmp_path / "catalog"
-    assert main(command(project, path, out, images=tmp_path / "img")) == 0
+    arguments = command(project, table(str), tmp_path / "catalog", images=tmp_path / "img")
+    assert main(arguments) == 0
+    return arguments
+
+
+@pytest.fixture
+def killed_at(monkeypatch, forked):
+    """Run a command, and kill it before a move from or to a folder; `moment` such moves were done."""
+
+    def killed_at(arguments, out, moment):
+        moves = []
+
+        def counted(move):
+            def run(self, target):
+                if self.is_relative_to(out) or Path(target).is_relative_to(out):
+                    if len(moves) == moment:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    moves.append(target)
+                return move(self, target)
+
+            return run
+
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic_folder.Path, "rename", counted(Path.rename))
+            patch.setattr(atomic_folder.Path, "replace", counted(Path.replace))
+            killed = forked(main, arguments)
+        assert ended(killed) == -signal.SIGKILL
+
+    return killed_at
+
+
+@pytest.mark.parametrize("moment", [0, 7, 14])  # none, some, and all but the last of its moves are done
+def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
+    shirts, killed_at, tmp_path, moment
+):
+    out, dresses = tmp_path / "catalog", ["dresses" if one == "shirts" else one for one in shirts]
     before = contents(out)
-    moves = []
-
-    def counted(move):
-        def run(self, target):
-            if Path(target).is_relative_to(out):
-                if len(moves) == moment:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                moves.append(target)
-            return move(self, target)
-
-        return run
-
-    dresses = command(project, path, out, images=tmp_path / "img", category="dresses")
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic_folder.Path, "rename", counted(Path.rename))
-        patch.setattr(atomic_folder.Path, "replace", counted(Path.replace))
-        killed = forked(main, dresses)
-    assert ended(killed) == -signal.SIGKILL
+    killed_at(dresses, out, moment)
     with atomic_folder.staged(out):
         assert contents(out) == before
     assert (
@@ -199,40 +215,16 @@ def test_a_category_whose_move_was_killed_is_taken_back_by_the_next_import(
     assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize(
-    "moment", [0, 9, 13, 27]
-)  # no move, some of what is replaced, all of it, all but the last
-def test_a_category_whose_second_import_was_killed_is_as_before(
-    project, table, tmp_path, monkeypatch, forked, moment
-):
-    (tmp_path / "img").mkdir()
-    for number in range(PRODUCTS):
-        (tmp_path / "img" / f"s{number}.jpg").write_bytes(picture(number))
-    path, out = table(str), tmp_path / "catalog"
-    again = command(project, path, out, images=tmp_path / "img")
-    assert main(again) == 0
+# no move, some of what is replaced, all of it, all but the last
+@pytest.mark.parametrize("moment", [0, 9, 13, 27])
+def test_a_category_whose_second_import_was_killed_is_as_before(shirts, killed_at, tmp_path, moment):
+    out = tmp_path / "catalog"
     before = contents(out)
     (tmp_path / "img" / "s3.jpg").unlink()
-    moves = []
-
-    def counted(move):
-        def run(self, target):
-            if self.is_relative_to(out) or Path(target).is_relative_to(out):
-                if len(moves) == moment:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                moves.append(target)
-            return move(self, target)
-
-        return run
-
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic_folder.Path, "rename", counted(Path.rename))
-        patch.setattr(atomic_folder.Path, "replace", counted(Path.replace))
-        killed = forked(main, again)
-    assert ended(killed) == -signal.SIGKILL
+    killed_at(shirts, out, moment)
     with atomic_folder.staged(out):
         assert contents(out) == before
-    assert main(again) == 0 and len(Catalog(out, "shirts").images) == PRODUCTS - 1
+    assert main(shirts) == 0 and len(Catalog(out, "shirts").images) == PRODUCTS - 1
     assert not list(tmp_path.glob(".*"))
 
 

@@ -41,8 +41,8 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
     print(f"{settings.category}: {report.kept} of {report.offered} products kept; {splits}")
     if report.again:
         print(
-            f"  imported again: {report.new} new, {report.gone} gone; next, `fashioniq extract-features --update`, and "
-            "register the run again, or train one"
+            f"  imported again: {report.new} products are new, {report.gone} are gone; next, run `fashioniq "
+            "extract-features --update`, and register the run again or train one"
         )
     if report.by_people:
         print(f"  {report.by_people} captions by people wait in set_aside/ for products that are gone")

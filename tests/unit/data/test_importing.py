@@ -735,6 +735,17 @@ def test_captions_by_people_wait_for_products_that_come_back(shop):
     assert sorted(kept, key=rows.index) == rows and not any(shop.out.glob("set_aside/*"))
 
 
+@pytest.mark.parametrize("damaged", ["[1]", '[{"candidate": ["s1"]}]', "{}"])
+def test_damaged_captions_that_wait_are_refused_and_stay(damaged, shop):
+    shop.write([row(number) for number in range(60)]).run()
+    (shop.out / "captions/cap.shirt.train.json").unlink()
+    (shop.out / "set_aside").mkdir()
+    (shop.out / "set_aside/cap.shirt.train.json").write_text(damaged)
+    with pytest.raises(UserError, match=r"set_aside/cap\.shirt\.train\.json"):
+        shop.run()
+    assert (shop.out / "set_aside/cap.shirt.train.json").read_text() == damaged
+
+
 def test_products_keep_their_splits_in_another_group_and_new_ones_join_theirs(shop):
     shop.write([row(number) for number in range(60)]).run(group="style_code")
     before = split_of(Catalog(shop.out, "shirts"))
