@@ -25,7 +25,7 @@ SIMILAR = 100  # products from which a similar first product is drawn
 
 
 def random_others(item_B: Tensor, count: int) -> Tensor:
-    """Draw for each position another one of 0 … count − 1, uniformly; of a seed the same ones on every device."""
+    """Draw for each position another one of 0 … count − 1, uniformly. A seed gives the same ones on every device."""
     steps_G = torch.randint(1, count, (len(item_B) * rank_and_count()[1],))
     return (item_B + shared_out(steps_G).to(item_B.device)) % count
 

@@ -163,7 +163,7 @@ def fit(
         enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
-        # a process that trains alone is nobody's peer, whatever an allocation around it says
+        # one process trains alone, whatever variables an allocation or a launcher has set
         plugins=[
             ReadByFirst(),
             *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else []),

@@ -39,9 +39,8 @@ LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
-TRAINED = (
-    1 / 3
-)  # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
+# share of small weights of wishes for vectors trained on dialogs, which already follow the labels
+TRAINED = 1 / 3
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
 
 
