@@ -15,7 +15,7 @@ from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
-from fashioniq.loop.dialog import AWAY, Dialog, DialogStep
+from fashioniq.loop.dialog import AWAY, ChosenLabel, Dialog, DialogStep
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
@@ -352,3 +352,7 @@ def test_a_text_that_is_read_in_parts_is_one_step():
     said = live.about("p7").say("navy and a").about("p7").say("longer")
     assert torch.equal(live.after(step).query.vector_BD, said.query.vector_BD)
     assert live.after(step).undo() is not said.undo() and live.after(step).undo().offered == "p7"
+
+
+def test_a_label_that_is_chosen_is_wanted():
+    assert ChosenLabel("red") == ChosenLabel("red", denied=False) != ChosenLabel("red", denied=True)

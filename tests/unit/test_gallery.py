@@ -93,6 +93,18 @@ def test_the_order_of_the_gallery_changes_no_rank_but_that_of_ties():
     )
 
 
+def test_ties_behind_the_items_that_are_wanted_need_no_second_search(monkeypatch):
+    vectors_ND, compared = torch.ones(300, 4), []
+    vectors_ND[7] = 0
+    searched = gallery_of(vectors_ND)
+    costs = searched._exact.costs
+    monkeypatch.setattr(
+        searched._exact, "costs", lambda *given: compared.append(len(given[-1])) or costs(*given)
+    )
+    assert searched.top(torch.zeros(1, 4), 1)[1].tolist() == [[7]] and max(compared) < 300
+    assert searched.top(torch.zeros(1, 4), 2)[1].tolist() == [[7, 0]] and max(compared) == 300
+
+
 def test_items_as_near_rank_in_the_order_of_the_gallery():
     vectors_ND = torch.tensor([[2.0], [1.0], [-1.0], [1.0]])
     assert gallery_of(vectors_ND).rank(torch.zeros(4, 1), torch.arange(4)).tolist() == [3, 0, 1, 2]

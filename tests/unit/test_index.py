@@ -118,6 +118,23 @@ def test_a_single_query_for_which_an_index_finds_too_few_is_noticed_among_many(e
     assert torch.allclose(far_BK, expected_far_BK)
 
 
+class FindsTheFirst:
+    """An index that finds the first products for all queries; it counts how often it is asked."""
+
+    asked = 0
+
+    def __call__(self, query_BD, count, allowed_N=None, wider=1.0):
+        self.asked += 1
+        return torch.arange(count).repeat(len(query_BD), 1)
+
+
+def test_the_first_product_of_a_gallery_counts_as_found(exact, query_QD):
+    found = FindsTheFirst()
+    allowed_N = torch.arange(COUNT) < 3
+    item_BK = exact._near_allowed(found, query_QD, 3, allowed_N)[1]
+    assert found.asked == 1 and item_BK[:, :3].tolist() == [[0, 1, 2]] * len(query_QD)
+
+
 @needs_faiss
 def test_an_index_of_float16_finds_what_that_of_the_same_vectors_in_float32_does(exact, query_QD):
     half_ND = exact.vectors_ND.half()

@@ -176,6 +176,17 @@ def test_a_dialog_retriever_is_told_the_pictures_and_words_of_each_step(shop, ma
 # a system of dialogs
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_chatsearcher_is_loaded_in_half_precision_on_a_gpu_alone(conversation_folder, monkeypatch, device):
+    def asked(run, half):
+        raise LookupError(half)
+
+    monkeypatch.setattr(chatsearcher, "load_chatsearcher", asked)
+    monkeypatch.setattr(chatsearcher, "pick_device", torch.device)
+    with pytest.raises(LookupError, match=str(device == "cuda")):
+        chatsearcher.load(conversation_folder / "run", Selection(None, "test", device, None, None, None))
+
+
 def test_a_loaded_chatsearcher_has_the_items_of_a_split_and_category(shop, conversation_folder):
     run, ids = conversation_folder / "run", shop.catalog.ids("val")
     system = chatsearcher.load(run, Selection(None, "test", "cpu", None, None, None))

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
@@ -12,11 +13,12 @@ from fashioniq.config import TrainRetriever
 from fashioniq.data.images import UnreadableImage
 from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
+from fashioniq.provenance import Provenance
 from fashioniq.runs import DialogEncoderRun, PredictorRun, read_run
 from fashioniq.runs.checks import described
 from fashioniq.training import callbacks
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
-from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, loaders
+from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, fit, loaders
 from fashioniq.training.nodes import Peers
 from fashioniq.training.run_files import begin_run
 
@@ -203,6 +205,36 @@ def test_a_resumed_training_knows_its_best_epoch_and_the_time_before(best, monke
     again = KeepBest(None, None, best.about, monitor="val_score", seed=0, patience=1)
     again.load_state_dict({"best": {"val_score": 4.0}, "seconds": {"clock": 10.0}})
     assert again.state_dict() == {"best": {"val_score": 4.0}, "seconds": {"clock": 12.0, "processor": 3.0}}
+
+
+class Worsening(pl.LightningModule):
+    """Each epoch is worse than the one before."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def training_step(self, batch):
+        return self.model(batch[0]).square().mean()
+
+    def validation_step(self, batch):
+        self.log("val_score", -float(self.current_epoch), batch_size=1)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_the_provenance_is_that_of_the_whole_training_and_not_until_its_best_epoch(
+    best, tmp_path, monkeypatch
+):
+    epochs = iter(range(9))
+    monkeypatch.setattr(KeepBest, "provenance", lambda self: Provenance(seconds={"wall": next(epochs)}))
+    batches = (torch.utils.data.DataLoader(TensorDataset(torch.ones(4, 2)), batch_size=2),) * 2
+    settings = TrainRetriever(category="dresses", run=tmp_path, epochs=3, device="cpu")
+    model, facts = torch.nn.Linear(2, 1), msgspec.to_builtins(best.about)
+    fit(Worsening(model), model, batches, run=tmp_path, settings=settings, facts=facts, monitor="val_score")
+    assert read_run(tmp_path, PredictorRun).metrics["epoch"] == 0 and next(epochs) == 2
+    assert read_run(tmp_path, PredictorRun).provenance.seconds == {"wall": 1}
 
 
 def test_the_data_of_a_run_are_told_by_fingerprints_or_checksums(best):

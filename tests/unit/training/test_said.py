@@ -12,10 +12,11 @@ from fashioniq.data.items import Items
 from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
+from fashioniq.language.colors import Lab
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
-from fashioniq.training.pixels import HUES, color_words, shares_of_colors
+from fashioniq.training.pixels import HUES, _name, color_words, shares_of_colors
 from fashioniq.training.said import colors_by_pixels, said_of, solve, with_said
 
 IDS = [f"p{number}" for number in range(60)]
@@ -161,6 +162,17 @@ def test_colors_that_the_border_has_too_count_less(tmp_path):
     red, blue = 1 / 2, 1 / 2 - 4 * 64 / (64**2 - 56**2)
     expected = {"red": red / (red + blue), "blue": blue / (red + blue)}
     assert shares_of_colors(tmp_path / "bag.png") == pytest.approx(expected, abs=0.02)
+
+
+def test_the_middle_of_a_picture_is_as_far_to_the_left_as_to_the_right(tmp_path):
+    pixels = np.full((64, 64, 3), (125, 126, 128), np.uint8)
+    pixels[20:44, 20:32], pixels[20:44, 32:44] = (200, 25, 30), (30, 70, 190)
+    Image.fromarray(pixels).save(tmp_path / "bag.png")
+    assert shares_of_colors(tmp_path / "bag.png") == pytest.approx({"red": 0.5, "blue": 0.5}, abs=0.01)
+
+
+def test_what_is_nearly_black_has_no_hue():
+    assert _name(Lab(13.5, 20.0, 0.0)) == "black" and _name(Lab(14.5, 20.0, 0.0)) in HUES
 
 
 def test_pixels_say_the_colors_that_no_caption_names(tmp_path):

@@ -263,6 +263,14 @@ def test_a_chatsearcher_needs_two_conversations_with_features_and_some_of_both_k
         chatsearcher(subtasks=["t", "i"], held_out=0.01)
 
 
+def test_two_items_of_train_are_enough(shop, chatsearcher, monkeypatch):
+    two = shop.catalog.ids("train")[1:3]
+    few = lambda items, stores: frozen_features([name for name in items if name in two], stores)  # noqa: E731
+    monkeypatch.setattr(chatsearcher_run, "frozen_features", few)
+    fit, _ = chatsearcher(stage="captions", held_out=0.5, subtasks=["t"])
+    assert len(fit.module.train_items) == 2
+
+
 # attribute predictors
 
 
@@ -278,7 +286,7 @@ def attributes(shop, tmp_path, fitted, monkeypatch):
             "category": "dresses",
             "run": tmp_path / "run",
             "device": "cpu",
-            "workers": 0,
+            "workers": 2,
         }
         settings = TrainAttributes(
             **own
@@ -334,7 +342,7 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
     }
     assert fit.monitor == "val_mAP" and fit.module.learning_rate == 0.25
     assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
-    assert fit.batches[0].num_workers == 0
+    assert fit.batches[0].num_workers == 0  # all pictures are in memory
     assert stage.folder == tmp_path / "run" and stage.val is fit.batches[1].dataset
     assert json.loads((tmp_path / "run" / "attributes.json").read_text())["epoch"] == 3
     assert stage.scores_NA.shape == (6, len(stage.facts["attribute_words"]))
@@ -553,6 +561,9 @@ def test_a_policy_needs_a_trained_retriever_whose_weights_it_begins_with(shop, t
     run = shop.run("retriever")
     fit, _ = retriever(stage="policy", init_from=run)
     assert isinstance(fit.module, PolicyTraining) and fit.module.negatives == "batch"
+    assert fit.module.temperature == 1.0
+    options = {"stage": "policy", "init_from": run, "loss": "cross-entropy", "temperature": 0.25}
+    assert retriever(**options, run=tmp_path / "soft")[0].module.temperature == 0.25
     before, vocabulary, _ = load_retriever(run, "dresses", shop.features)
     assert fit.facts["words"] == vocabulary.words
     for own, other in zip(fit.model.parameters(), before.parameters(), strict=True):
@@ -683,6 +694,14 @@ def test_a_long_page_is_divided_and_never_loses_a_picture(mixed, chatsearcher):
 
 
 # captioners
+
+
+@pytest.mark.parametrize("attrs", [False, True])
+def test_a_captioner_reads_labels_with_attrs(attrs, shop, tmp_path, fitted):
+    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", attrs=attrs))
+    assert fit.facts["sizes"]["attributes"] == (len(shop.features.attribute_words) if attrs else 0)
 
 
 @pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
