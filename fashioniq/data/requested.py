@@ -12,12 +12,13 @@ class RequestTurn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestTruth(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What every result must have: a label of each of `wanted`, none of `denied`, a price of at most `price_most` minor
-    units, a size, and stock.
+    """What every result must have: a label of each of `wanted`, none of `denied`, the words `named` in its title, a
+    price of at most `price_most` minor units, a size, and stock.
     """
 
     wanted: tuple[tuple[str, ...], ...] = ()
     denied: tuple[str, ...] = ()
+    named: str = ""
     price_most: int | None = None
     currency: str | None = None
     size: str | None = None

@@ -3,7 +3,8 @@
 `score(item) = similarity(vector, item) + lexical(words, item) + Σ wishes`: BM25 of the words that were asserted, over
 titles and labels, and a weight for each wish that a product meets. Small weights fade with later turns, as earlier
 turns do in the vectors of a retriever. A wish in words that the retriever never saw has no part in its vectors, and
-weighs more. Where a product has no labels, their probability given its vector counts, if the run has a model of it.
+weighs more; if it is for no label either, such as a brand, products with the words in their texts meet it. Where a
+product has no labels, their probability given its vector counts, if the run has a model of it.
 """
 
 import hashlib
@@ -28,6 +29,7 @@ from fashioniq.loop.offers import Offers
 
 # times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
 UNSEEN = 2.0
+NAMED = OUTWEIGHS / 2  # weight of words that are no label, where labels outweigh any similarity: labels count more
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
@@ -170,8 +172,8 @@ class Wording:
             for words, share in self._asserted(wishes):
                 self._documents.add(bonus_N, words, weights.lexical * share)
         for wish in wishes.held:
-            for condition in self._conditions([wish]):
-                condition.having.add(bonus_N, self._weight(condition, wish, wishes))
+            for condition, weight in self._scored(wish, wishes):
+                condition.having.add(bonus_N, weight)
         return bonus_N
 
     def parts(self, text: str, item: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -197,34 +199,40 @@ class Wording:
         """What the bonus of a product consists of."""
         of_wishes = []
         for wish in wishes.held:
-            if found := list(self._conditions([wish])):
-                met = [condition.having.at(item) for condition in found]
-                part = sum(
-                    value * self._weight(condition, wish, wishes)
-                    for value, condition in zip(met, found, strict=True)
-                )
+            if found := list(self._scored(wish, wishes)):
+                met = [condition.having.at(item) for condition, _ in found]
+                part = sum(value * weight for value, (_, weight) in zip(met, found, strict=True))
                 of_wishes.append((wish, met[0], part))
         lexical = sum(share * self._documents.score(words, item) for words, share in self._asserted(wishes))
         return BonusParts(self.weights.lexical * lexical, of_wishes)
 
     def _conditions(self, held: Iterable[Wish]) -> Iterator[_Condition]:
-        """What wishes name, and the wrong side of a step, which counts as denied. Free words that are wanted count in
-        BM25 alone."""
+        """What wishes for labels and denials name, and the wrong side of a step, which counts as denied."""
         for wish in held:
             if wish.labels or wish.denied:
                 yield _Condition(self._met(wish), wish.denied)
             if wish.against:
                 yield _Condition(self._having(wish.against, True), True)
 
-    def _weight(self, condition: _Condition, wish: Wish, wishes: Wishes) -> float:
+    def _scored(self, wish: Wish, wishes: Wishes) -> Iterator[tuple[_Condition, float]]:
+        """Conditions of a wish, and what meeting them adds to the score.
+
+        Words that the retriever never saw are looked for in texts, too, if they are wanted and no name of a label.
+        """
         weights = self.weights
-        own = weights.interpreted if wish.interpreted else None
-        if own is None and self._learned is not None and not self._learned.issuperset(tokenize(wish.text)):
-            own = min(OUTWEIGHS, UNSEEN * weights.denied)
-        if condition.denied:
-            return -(weights.denied if own is None else own)
+        unseen = self._learned is not None and not self._learned.issuperset(tokenize(wish.text))
+        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if unseen else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
-        return (weights.wanted if own is None else own) * fading
+        own = weights.interpreted if wish.interpreted else None
+        own = of_unseen if own is None else own
+        for condition in self._conditions([wish]):
+            if condition.denied:
+                yield condition, -(weights.denied if own is None else own)
+            else:
+                yield condition, (weights.wanted if own is None else own) * fading
+        if of_unseen is not None and not (wish.denied or wish.step) and (wish.interpreted or not wish.labels):
+            in_texts = Having.of(self._documents.containing(wish.text), self._size)
+            yield _Condition(in_texts, False), (of_unseen if weights.interpreted is None else NAMED) * fading
 
     def _asserted(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
         """Asserted words of each turn, the newest first, and the share of their weight that is left."""

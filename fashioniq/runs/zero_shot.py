@@ -17,6 +17,7 @@ from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder
 from fashioniq.loop.messages import Turn
+from fashioniq.loop.rollout import MAX_WORDS
 from fashioniq.runs import ZeroShotRun, read_run
 from fashioniq.runs.weights import load_weights
 
@@ -39,7 +40,7 @@ class Means(nn.Module):
 class ZeroShotRetriever:
     """Words and products → query, by an encoder of texts. The state is the weighted sum of the queries so far."""
 
-    max_words = 1  # it reads texts
+    max_words = MAX_WORDS  # of a reply; it reads longer ones clause by clause
 
     def __init__(self, encoder: Encoder, means: Means, device: torch.device) -> None:
         self.encoder, self.device = encoder, device

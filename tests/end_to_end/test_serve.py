@@ -106,6 +106,25 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     assert "GIF89a" not in refused.text
 
 
+def test_without_training_the_encoder_reads_whole_sentences_as_it_does_for_one_request(
+    forked_command, wait_until, project, runs, tmp_path, capsys
+):
+    catalog = shutil.copytree(runs.catalog, tmp_path / "catalog")
+    options = {"encoder": "metadata", "data": catalog, "category": "dresses"}
+    words = "i would like to see a dress that is longer, for the office and the evening"
+    project.run("search", **options, text=words, count=8, json=True)
+    expected = json.loads(capsys.readouterr().out)["products"]
+    arguments = [*project.arguments("serve", **options), "--database", f"sqlite:///{tmp_path}/service.db"]
+    server = Server(forked_command, wait_until, tmp_path / "serve.txt", arguments[1:])
+    try:
+        made, token = session(server)
+        path = f"/v1/sessions/{made['session_id']}/turns"
+        said = server.http.post(path, json={"says": words}, headers=token).json()
+    finally:
+        server.kill()
+    assert [one["product_id"] for one in said["results"]] == [one["id"] for one in expected]
+
+
 def children(process):
     return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from shutil import copytree
 
 import numpy as np
@@ -107,6 +108,15 @@ def test_attributes_that_contradict_the_composition_are_refused(
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1 and not (tmp_path / "run").exists()
+
+
+def test_a_composer_whose_catalog_has_a_pipe_for_a_file_leaves_nothing(project, vector_runs, tmp_path, capsys):
+    catalog = copytree(vector_runs.catalog, tmp_path / "catalog")
+    (catalog / "image_splits" / "split.dress.test.json").unlink()
+    os.mkfifo(catalog / "image_splits" / "split.dress.test.json")
+    common = {"data": catalog, "category": "dresses", "features": vector_runs.store, "model.composition": "B"}
+    assert main(project.arguments("train-composer", **common, run=tmp_path / "run")) == 2
+    assert "split.dress.test.json" in capsys.readouterr().err and not list(tmp_path.glob("run/*"))
 
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])

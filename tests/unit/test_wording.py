@@ -83,6 +83,41 @@ def test_a_wish_in_words_that_the_retriever_never_saw_has_twice_the_weight_of_a_
     assert np.array_equal(bonus_of("is floral", obeys), 2 * having("floral"))  # outweighs similarity already
 
 
+def titled(name):
+    """1 for each product whose title has a word."""
+    return np.float32([name in TITLES[one] for one in IDS])
+
+
+def test_words_of_titles_that_are_no_label_and_no_vector_has_are_looked_for():
+    """A brand is no label, and captions seldom name it."""
+    obeys = Wording(LEXICON, Weights(0, 2, 2, interpreted=0.5), OWN, TEXTS, learned=WORDS)
+    for text, expected in {
+        "odette": titled("Odette"),
+        "a red dress by odette": 2 * having("red") + titled("Odette"),
+        "not by odette": -2 * titled("Odette"),
+        "crimson": 0.5 * having("red"),
+    }.items():
+        assert np.array_equal(bonus_of(text, obeys), expected), text
+    wishes = obeys.after(Wishes(), "a red dress by odette", None)
+    assert np.array_equal(obeys.obeying(wishes), having("red") > 0)  # what is counted are labels
+    (_, has, adds) = next(one for one in obeys.score_of(wishes, 0).wishes if one[0].text == "odette")
+    assert has == adds == float("Odette" in TITLES[IDS[0]])
+    fitted = Wording(LEXICON, Weights(wanted=0.125, denied=0.25, memory=0.5), OWN, TEXTS, learned=WORDS)
+    assert np.array_equal(bonus_of("odette", fitted), 0.5 * titled("Odette"))
+    later = fitted.after(fitted.after(Wishes(), "odette", None), "is red", None)
+    assert np.array_equal(fitted.bonus(later), 0.25 * titled("Odette") + 0.125 * having("red"))
+    heard = Wording(LEXICON, Weights(0, 2, 2, interpreted=0.5), OWN, TEXTS, learned=[*WORDS, "odette"])
+    assert not bonus_of("odette", heard).any()  # vectors follow it
+
+
+def test_another_name_of_a_label_in_a_title_is_looked_for_too():
+    texts = ["crimson dress", *TEXTS[1:]]
+    lexicon = Lexicon.of(LABELS, [*TITLES.values(), "crimson dress"], WORDS, "en")
+    found = Wording(lexicon, Weights(0, 2, 2, interpreted=0.5), OWN, texts, learned=WORDS)
+    named_N = np.float32([number == 0 for number in range(len(IDS))])
+    assert np.array_equal(bonus_of("crimson", found), 0.5 * having("red") + named_N)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

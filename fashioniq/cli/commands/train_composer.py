@@ -33,12 +33,6 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
-    words = ""
-    if begin_run(folder, settings):
-        words = (
-            fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
-            + "\n"
-        )
     data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,
@@ -49,6 +43,12 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
         "errors": 0.0,
         "exclude_shown": False,
     }
+    words = ""
+    if begin_run(folder, settings):
+        words = (
+            fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
+            + "\n"
+        )
     best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
     print(f"{words}{verdict}{helpful}")

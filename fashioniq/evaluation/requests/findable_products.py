@@ -4,17 +4,21 @@ A product has exactly the labels that the catalog gives it, however many: a red 
 and white, so that it obeys "red", and neither "not red" nor "not white". A label that ends with the words of another
 one of its type is a kind of it: "navy blue" obeys "blue" and violates "not blue". Nothing else is implied: a product
 without the label "striped" obeys "not striped", and a strapless dress is not "sleeveless". A garment that is named is
-wanted, unless it is the name of the category: "a red top" is any red product among tops, "a red tunic" a tunic.
+wanted, unless it is the name of the category: "a red top" is any red product among tops, "a red tunic" a tunic. A name,
+such as a brand, is a word that several titles begin with, and that is in no label.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fashioniq.categories import singular
 from fashioniq.data.languages import TYPES, Language, PhraseGroup
 from fashioniq.data.requested import RequestTruth
+from fashioniq.data.words import tokenize
 
 RESULTS = 8  # results that are judged
+SHORTEST = 5  # letters of a name; shorter ones are often words of the language, such as "only"
 
 
 class Offered(Protocol):
@@ -34,7 +38,8 @@ class FindableProducts:
     """Products that can be found: their labels, the products with each label, and their offers.
 
     `labels_of` has the labels of each product as the catalog gives them, `having` the products that have each label or
-    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category.
+    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category, `names` are those that
+    titles begin with.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class FindableProducts:
         speech: Language,
         category: str,
         offers: Mapping[str, Offered] | None = None,
+        titles: Mapping[str, str] | None = None,
     ) -> None:
         self.speech, self.name = speech, singular(category)
         self.ids = tuple(name for name in ids if any(labels.get(name, ())))
@@ -68,6 +74,17 @@ class FindableProducts:
             word: frozenset().union(*(exact[one] for one in exact if one == word or self.is_kind(one, word)))
             for word in exact
         }
+        self._titles = {name: tokenize((titles or {}).get(name, "")) for name in self.ids}
+        self.names = self._names()
+
+    def _names(self) -> list[str]:
+        in_labels = {part for label in self.group_of for part in tokenize(label)} | {self.name}
+        begins = Counter(words[0] for words in self._titles.values() if len(words) > 1)
+        return sorted(
+            word
+            for word, count in begins.items()
+            if RESULTS <= count < len(self.ids) / 2 and len(word) >= SHORTEST and word not in in_labels
+        )
 
     def family(self, label: str) -> str:
         """Family of a label; labels of one family are alternatives."""
@@ -94,6 +111,9 @@ class FindableProducts:
             found &= frozenset().union(*(self.having.get(word, frozenset()) for word in words))
         for word in truth.denied:
             found -= self.having.get(word, frozenset())
+        if truth.named:
+            named = {*truth.named.split()}
+            found = frozenset(name for name in found if named.issubset(self._titles[name]))
         if truth.price_most is None and truth.size is None and not truth.in_stock:
             return found
         return frozenset(name for name in found if _offers(self.offers.get(name), truth))

@@ -38,6 +38,10 @@ class Maker:
         names = self.shelf.ids if label is None else sorted(self.shelf.having[label])
         return self.rng.choice(names)
 
+    def name(self) -> str:
+        """A random name that titles begin with; "" if there is none."""
+        return self.rng.choice(self.shelf.names) if self.shelf.names else ""
+
     def labels(self, count: int, of: str | None = None) -> list[str] | None:
         """Labels of different families: random ones, of a product if there are several."""
         if count == 1 and of is None:
@@ -92,17 +96,18 @@ class Maker:
         labels: Sequence[str],
         wanted: Sequence[str] = (),
         denied: Sequence[str] = (),
+        named: str = "",
         about: str | None = None,
         base: str | None = None,
         phrased_as: str | None = None,
     ) -> RequestCase | None:
-        """A request about labels in a phrasing of its kind, or of the kind `phrased_as`; `base` is a product whose
-        garment may be named.
+        """A request about labels, or products that are `named` so, in a phrasing of its kind, or of the kind
+        `phrased_as`; `base` is a product whose garment may be named.
         """
         product = about or base
         garment = self.garment(product) if product else None
-        truth = RequestTruth(wanted=tuple((label,) for label in wanted), denied=tuple(denied))
-        slots = self.slots(labels, garment)
+        truth = RequestTruth(wanted=tuple((label,) for label in wanted), denied=tuple(denied), named=named)
+        slots = self.slots(labels, garment) | ({"name": named} if named else {})
         templates = self.wording.phrasings[phrased_as or self.kind]
         return self.request(templates, slots, truth, about, garment)
 

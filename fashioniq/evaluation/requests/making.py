@@ -19,7 +19,7 @@ TRIES = 60  # draws per request wanted, after which a kind has as many requests 
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of requests: how one is drawn, and whether the catalog needs offers, or people's misspellings, for it."""
+    """Kind of requests: how one is drawn, and whether it needs names in titles, offers, or people's misspellings."""
 
     draw: Callable[[Maker], RequestCase | None]
     needs: str = ""
@@ -37,6 +37,8 @@ KINDS: dict[str, Kind] = {
     "a product without": Kind(wishes.product_without),
     "instead of": Kind(wishes.instead_of),
     "word order": Kind(wishes.word_order),
+    "name": Kind(wishes.name, "names"),
+    "name and wish": Kind(wishes.name_and_wish, "names"),
     "comparison": Kind(wishes.comparison),
     "misspelled": Kind(spelling.misspelled),
     "two misspelled": Kind(spelling.two_misspelled),
@@ -57,7 +59,8 @@ def make_requests(
     by_people: Mapping[str, Sequence[str]] | None = None,
 ) -> list[RequestCase]:
     """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
-    there = {"", *(["offers"] if shelf.offers else []), *(["misspellings"] if by_people else [])}
+    needed = {"": True, "names": shelf.names, "offers": shelf.offers, "misspellings": by_people}
+    there = {name for name, found in needed.items() if found}
     found: list[RequestCase] = []
     for name, kind in KINDS.items():
         if kind.needs not in there:

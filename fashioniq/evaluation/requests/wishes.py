@@ -96,6 +96,18 @@ def word_order(maker: Maker) -> RequestCase | None:
     return maker.of_labels([*wished, denied], wanted=wished, denied=[denied], base=base)
 
 
+def name(maker: Maker) -> RequestCase | None:
+    """A name that titles begin with, no product named."""
+    return maker.of_labels([], named=maker.name(), base=maker.product())
+
+
+def name_and_wish(maker: Maker) -> RequestCase | None:
+    """A name that titles begin with, and a wish."""
+    if not (labels := maker.labels(1)):
+        return None
+    return maker.of_labels(labels, wanted=labels, named=maker.name(), base=maker.product(labels[0]))
+
+
 def comparison(maker: Maker) -> RequestCase | None:
     """A step on a scale of the language, such as longer, from the level of the product talked about.
 

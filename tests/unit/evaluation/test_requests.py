@@ -188,7 +188,9 @@ def _mentions(text, label):
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
     """Each phrasing is filled in with labels that have its slots; the words said are those of the truth."""
-    shelf, wording, seen = shelf_of(drawn(category), category=category), RequestPhrasings(ENGLISH), set()
+    labels = drawn(category)
+    titles = {name: f"{('Novara', 'Zelda', 'Breeze')[number % 3]} no. {number}" for number, name in enumerate(labels)}
+    shelf, wording, seen = shelf_of(labels, category=category, titles=titles), RequestPhrasings(ENGLISH), set()
     for kind, templates in wording.phrasings.items():
         for template in templates:
             wording._given["phrasings"] = {**wording.phrasings, kind: [template]}
@@ -203,8 +205,11 @@ def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
             if kind != "other words":
                 own = {words[0] for words in request.truth.wanted} - shelf.garments
                 assert all(_mentions(text, label) for label in own | {*request.truth.denied}), text
+                assert _mentions(text, request.truth.named) if kind.startswith("name") else not request.truth.named
                 if kind == "denial":
                     assert request.truth.denied and not own
+                elif kind == "name":
+                    assert not own
                 elif "denial" not in kind and kind not in ("a product without", "instead of", "word order"):
                     assert own and not request.truth.denied
     every = {(kind, one) for kind, of in RequestPhrasings(ENGLISH).phrasings.items() for one in of}
@@ -219,6 +224,21 @@ def test_common_kinds_have_six_phrasings_or_more(code):
     for of in (wording.phrasings, wording.offers, *wording.comparisons.values()):
         assert all(len(set(templates)) >= 6 for templates in of.values())
     assert wording.comparisons.keys() <= language(code).scales.keys()
+
+
+def test_a_name_is_what_titles_begin_with_and_no_label():
+    labels = {f"p{n}": [["dress"], ["red" if n % 2 else "blue"], [], [], [], []] for n in range(80)}
+    begins = ["Novara Red", "Rare Red", "Red Novara", "Oh Red", "Dress"]  # of 16 products each
+    titles = {name: f"{begins[number % 5]} {number}" for number, name in enumerate(labels)}
+    shelf = shelf_of(labels | {"p80": [["dress"], ["red"], [], [], [], []]}, titles=titles | {"p80": "Single Red"})
+    assert shelf.names == ["novara"]  # the others are short, a label, a garment, or on one product
+    found = make_requests(shelf, RequestPhrasings(ENGLISH), 20, 0)
+    by_kind = {kind: [one for one in found if one.kind == kind] for kind in ("name", "name and wish")}
+    assert all("novara" in one.text and one.truth.named == "novara" for of in by_kind.values() for one in of)
+    named = {name for name, title in titles.items() if "Novara" in title}
+    assert shelf.obeying(by_kind["name"][0].truth) == named and len(by_kind["name"]) == 8
+    wished = by_kind["name and wish"][0].truth
+    assert shelf.obeying(wished) == named & shelf.having[wished.wanted[-1][0]] and wished.wanted
 
 
 def test_sixty_other_words_mean_labels_of_the_drawn_sample_and_are_none():
