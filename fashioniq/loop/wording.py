@@ -29,7 +29,7 @@ from fashioniq.loop.offers import Offers
 
 # times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
 UNSEEN = 2.0
-NAMED = OUTWEIGHS / 2  # weight of words that are no label, where labels outweigh any similarity: labels count more
+NAMED = OUTWEIGHS / 2  # weight of words that are no label, where those of labels are OUTWEIGHS
 LIKELY = 0.5  # from here on, a product counts as having what a wish names
 _BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number

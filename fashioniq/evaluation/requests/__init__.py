@@ -51,7 +51,9 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         if settings.blind:
             searchers[BLIND] = trained(settings, words=False)
         searchers[VECTORS] = search.without_words()
-    shelf = FindableProducts(catalog.labels, ids, speech, catalog.category, catalog.offers, catalog.titles)
+    shelf = FindableProducts(
+        catalog.labels, ids, speech, catalog.category, offers=catalog.offers, titles=catalog.titles
+    )
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
     requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
     if not requests:

@@ -48,6 +48,7 @@ class FindableProducts:
         ids: Iterable[str],
         speech: Language,
         category: str,
+        *,
         offers: Mapping[str, Offered] | None = None,
         titles: Mapping[str, str] | None = None,
     ) -> None:
