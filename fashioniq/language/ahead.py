@@ -69,10 +69,10 @@ def noun_beside(units: Sequence[Unit], at: int) -> str:
 
 
 def names(unit: Unit) -> set[str]:
-    """Family or labels that a unit names."""
+    """Family, labels or free word that a unit names."""
     if unit.noun:
         return {unit.noun}
-    return set(unit.term.labels) if unit.term else set()
+    return set(unit.term.labels or {unit.written.lower()}) if unit.term else set()
 
 
 def inflected(units: Sequence[Unit], at: int) -> bool:

@@ -103,7 +103,16 @@ class Reader:
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
         named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
-        return Wish(unit.term.labels, said, place, unit.term.family, item.denied, interpreted=not named)
+        corrected = "" if unit.term.labels or unit.written == said else unit.written
+        return Wish(
+            unit.term.labels,
+            said,
+            place,
+            unit.term.family,
+            item.denied,
+            interpreted=not named,
+            corrected=corrected,
+        )
 
     def _beyond(self, item: ScopedUnit) -> frozenset[str]:
         """Labels above or below the one that a step compares with: "longer than knee length"."""

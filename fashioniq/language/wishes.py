@@ -27,6 +27,7 @@ class Wish(NamedTuple):
     )  # of a resolved step: labels on the wrong side, which count as denied
     turn: int = 0  # of the dialog in which it was said
     interpreted: bool = False  # a step, or another name of the labels, such as "crimson"
+    corrected: str = ""  # free words without their spelling mistake
 
 
 class OfferLimits(NamedTuple):
@@ -155,7 +156,7 @@ def _left_out(text: str, gone: Collection[str]) -> str:
 
 
 def _taken_back(wish: Wish, taken_back: Collection[str]) -> Wish | None:
-    if wish.family in taken_back or wish.text.lower() in taken_back:
+    if {wish.family, wish.text.lower(), wish.corrected.lower() or wish.family} & set(taken_back):
         return None
     return _without(wish, frozenset(taken_back))
 

@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+LIKELY = 0.5  # from here on, a product counts as having what a wish names
+_BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
 _SPARSE = 16  # sets of at most one in so many products are stored as positions
 
 
@@ -103,3 +105,28 @@ class ProductLabels:
         if len(found) == 1:
             return found[0]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int32)
+
+
+def kinds_of(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Labels that are kinds of another one, because they end with it: smart casual is casual."""
+    found: dict[str, set[str]] = {}
+    for label in labels:
+        words = label.split()
+        for start in range(1, len(words)):
+            found.setdefault(" ".join(words[start:]), set()).add(label)
+    return {general: frozenset(special) for general, special in found.items() if general in labels}
+
+
+def evidence(chance_N: np.ndarray | np.float32, denied: bool) -> np.ndarray:
+    """How far a probability makes a product meet a wish, or break a denial, from 0 to 1.
+
+    Linear in the logarithm of the probability that the wish is met, or the denial is: so the sum over wishes orders
+    products by the probability that all of them are met.
+    """
+    met_N = 1 + np.log((1 - chance_N if denied else chance_N).clip(1e-4)) / _BOUND
+    return (1 - met_N if denied else met_N).clip(0, 1)
+
+
+LEAST = {  # evidence of what is LIKELY
+    denied: float(evidence(np.float32(LIKELY), denied)) for denied in (False, True)
+}

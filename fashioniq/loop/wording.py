@@ -15,23 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fashioniq.categories import singular
 from fashioniq.data.catalog import Catalog, text_of
 from fashioniq.data.wording import OUTWEIGHS, Weights
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
-from fashioniq.language.tokens import keys_of
+from fashioniq.language.terms import COLOR
+from fashioniq.language.tokens import folded, keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
-from fashioniq.loop.labels import Having, ProductLabels, Seen
+from fashioniq.loop.labels import LEAST, LIKELY, Having, ProductLabels, Seen, evidence, kinds_of
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
 # times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
 UNSEEN = 2.0
-NAMED = OUTWEIGHS / 2  # weight of words that are no label, where those of labels are OUTWEIGHS
-LIKELY = 0.5  # from here on, a product counts as having what a wish names
-_BOUND = 3.0  # minus the logarithm of a probability that is no evidence, 0.05
+IN_TEXTS = OUTWEIGHS / 2  # weight of words that are looked for in texts, where that of labels is OUTWEIGHS
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
 _MOST_SETS = 256
@@ -52,7 +52,7 @@ class _Condition(NamedTuple):
 
     def met(self, item: int) -> bool:
         """Whether a product probably meets it."""
-        return (self.having.at(item) >= _LEAST[self.denied]) != self.denied
+        return (self.having.at(item) >= LEAST[self.denied]) != self.denied
 
 
 class Wording:
@@ -60,7 +60,8 @@ class Wording:
 
     `labels` are those of each product in the order of the gallery, None for a product without; `texts` are its title,
     description and other words. `seen` are the labels of products by their vectors, for those without labels. Those
-    that are `said` are in no product's labels, and are taken from `seen` for all products.
+    that are `said` are in no product's labels, and are taken from `seen` for all products. `name` is what a product of
+    the category is called: as a wish, it weighs no more than one that was interpreted.
     """
 
     def __init__(
@@ -73,7 +74,10 @@ class Wording:
         *,
         said: Collection[str] = (),
         learned: Collection[str] | None = None,
+        name: str = "",
     ) -> None:
+        named = lexicon.find(keys_of(name))
+        self._of_all = named.labels if named else frozenset[str]()
         self._learned = None if learned is None else frozenset(learned)
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
@@ -81,10 +85,11 @@ class Wording:
         self._labels, self._seen, self._said = ProductLabels(labels), seen, frozenset(said)
         self._size = len(self._labels)
         self._some_unknown = bool(self._said) or bool(self._labels.unknown_N.any())
-        self._kinds = _kinds(self.labels)
-        self._documents = LexicalIndex(texts, lexicon.stem)
+        self._kinds = kinds_of(self.labels)
+        self._documents = LexicalIndex(texts, lambda word: lexicon.stem(folded(word)))
         sets = _REMEMBERED // max(1, self._size * (4 if self._some_unknown else 1))
         self._having = lru_cache(max(8, min(_MOST_SETS, sets)))(self._products)
+        self._in_texts = lru_cache(max(8, min(_MOST_SETS, sets)))(self._containing)
 
     @classmethod
     def of(
@@ -113,7 +118,8 @@ class Wording:
             for name in ids
         )
         documents = (text_of(catalog, name) if words else "" for name in ids)
-        return cls(lexicon, weights, own, documents, seen, said=said or (), learned=learned)
+        name = singular(catalog.category)
+        return cls(lexicon, weights, own, documents, seen, said=said or (), learned=learned, name=name)
 
     def read(self, text: str) -> ParsedRequest:
         """What a text says."""
@@ -188,7 +194,7 @@ class Wording:
         """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
         obeys_N = np.ones(self._size, bool)
         for condition in self._conditions(wishes.held):
-            condition.having.keep(obeys_N, _LEAST[condition.denied], condition.denied)
+            condition.having.keep(obeys_N, LEAST[condition.denied], condition.denied)
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
@@ -200,9 +206,9 @@ class Wording:
         of_wishes = []
         for wish in wishes.held:
             if found := list(self._scored(wish, wishes)):
-                met = [condition.having.at(item) for condition, _ in found]
-                part = sum(value * weight for value, (_, weight) in zip(met, found, strict=True))
-                of_wishes.append((wish, met[0], part))
+                met = [(one.having.at(item), one.denied, weight) for one, weight in found]
+                has = max(value for value, denied, _ in met if denied == wish.denied)
+                of_wishes.append((wish, has, sum(value * weight for value, _, weight in met)))
         lexical = sum(share * self._documents.score(words, item) for words, share in self._asserted(wishes))
         return BonusParts(self.weights.lexical * lexical, of_wishes)
 
@@ -217,22 +223,35 @@ class Wording:
     def _scored(self, wish: Wish, wishes: Wishes) -> Iterator[tuple[_Condition, float]]:
         """Conditions of a wish, and what meeting them adds to the score.
 
-        Words that the retriever never saw are looked for in texts, too, if they are wanted and no name of a label.
+        Words that are looked for in texts weigh no more than one such word together, so that labels count more.
         """
         weights = self.weights
-        unseen = self._learned is not None and not self._learned.issuperset(tokenize(wish.text))
-        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if unseen else None
+        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if self._is_unseen(wish) else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
-        own = weights.interpreted if wish.interpreted else None
+        is_soft = wish.interpreted or (bool(wish.labels) and not wish.denied and wish.labels <= self._of_all)
+        own = weights.interpreted if is_soft else None
         own = of_unseen if own is None else own
         for condition in self._conditions([wish]):
             if condition.denied:
                 yield condition, -(weights.denied if own is None else own)
             else:
                 yield condition, (weights.wanted if own is None else own) * fading
-        if of_unseen is not None and not (wish.denied or wish.step) and (wish.interpreted or not wish.labels):
-            in_texts = Having.of(self._documents.containing(wish.text), self._size)
-            yield _Condition(in_texts, False), (of_unseen if weights.interpreted is None else NAMED) * fading
+        if self._is_looked_for(wish):
+            own = IN_TEXTS if weights.interpreted is not None else of_unseen or 0.0
+            share = 1 / sum(self._is_looked_for(one) for one in wishes.held)
+            yield _Condition(self._in_texts(_words_of(wish)), False), own * share * fading
+
+    def _is_unseen(self, wish: Wish) -> bool:
+        """Whether the retriever never saw the words of a wish."""
+        return self._learned is not None and not self._learned.issuperset(tokenize(_words_of(wish)))
+
+    def _is_looked_for(self, wish: Wish) -> bool:
+        """Whether words are looked for in texts: no vector has them, and they are no label, such as a brand, or only
+        stand for one, unless they are on a scale: a "short" dress may have long sleeves."""
+        if wish.denied or wish.step or not self._is_unseen(wish):
+            return False
+        is_other = wish.interpreted and (wish.family == COLOR or not self.lexicon.levels(wish.family))
+        return not wish.labels or (is_other and self.weights.interpreted is not None)
 
     def _asserted(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
         """Asserted words of each turn, the newest first, and the share of their weight that is left."""
@@ -245,11 +264,14 @@ class Wording:
     def _met(self, wish: Wish) -> Having:
         """How far each product has what a wish names."""
         if not wish.labels:
-            return Having.of(self._documents.containing(wish.text), self._size)
+            return self._in_texts(_words_of(wish))
         if not wish.denied:
             return self._having(wish.labels, False)
         kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
         return self._having(wish.labels.union(*kinds), True)
+
+    def _containing(self, words: str) -> Having:
+        return Having.of(self._documents.containing(words), self._size)
 
     def _products(self, labels: frozenset[str], denied: bool) -> Having:
         """How far each product has one of these labels, as evidence for a wish or a denial."""
@@ -261,7 +283,7 @@ class Wording:
             chance_N = self._seen.probability(label)
             if chance_N is not None:
                 counts_N = self._labels.unknown_N | (label in self._said)
-                np.maximum(met_N, np.where(counts_N, _evidence(chance_N, denied), 0), out=met_N)
+                np.maximum(met_N, np.where(counts_N, evidence(chance_N, denied), 0), out=met_N)
         met_N[item_K] = 1
         return Having(None, met_N)
 
@@ -272,26 +294,5 @@ def key_of(wish: Wish) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
 
 
-def _kinds(labels: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Labels that are kinds of another one, because they end with it: smart casual is casual."""
-    found: dict[str, set[str]] = {}
-    for label in labels:
-        words = label.split()
-        for start in range(1, len(words)):
-            found.setdefault(" ".join(words[start:]), set()).add(label)
-    return {general: frozenset(special) for general, special in found.items() if general in labels}
-
-
-def _evidence(chance_N: np.ndarray | np.float32, denied: bool) -> np.ndarray:
-    """How far a probability makes a product meet a wish, or break a denial, from 0 to 1.
-
-    Linear in the logarithm of the probability that the wish is met, or the denial is: so the sum over wishes orders
-    products by the probability that all of them are met.
-    """
-    met_N = 1 + np.log((1 - chance_N if denied else chance_N).clip(1e-4)) / _BOUND
-    return (1 - met_N if denied else met_N).clip(0, 1)
-
-
-_LEAST = {  # evidence of what is LIKELY
-    denied: float(_evidence(np.float32(LIKELY), denied)) for denied in (False, True)
-}
+def _words_of(wish: Wish) -> str:
+    return wish.corrected or wish.text

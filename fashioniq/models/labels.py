@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fashioniq.data.items import Items
-from fashioniq.loop.wording import LIKELY
+from fashioniq.loop.labels import LIKELY
 
 
 class LabelModel(nn.Module):

@@ -34,7 +34,7 @@ def with_words_of(
         return system
     about, model = found
     seen = SeenLabels(model, about.labels, items, about.hues)
-    learned = () if isinstance(system.retriever, ReadsTexts) else vocabulary.words  # no word as such
+    learned = () if isinstance(system.retriever, ReadsTexts) else vocabulary.words  # it learned no words
     wording = Wording.of(
         catalog, items.ids, vocabulary, about.weights, seen, said=about.said, learned=learned, words=words
     )

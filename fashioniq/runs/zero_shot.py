@@ -40,7 +40,7 @@ class Means(nn.Module):
 class ZeroShotRetriever:
     """Words and products → query, by an encoder of texts. The state is the weighted sum of the queries so far."""
 
-    max_words = MAX_WORDS  # of a reply; it reads longer ones clause by clause
+    max_words = MAX_WORDS  # of a reply; the service splits longer ones into clauses
 
     def __init__(self, encoder: Encoder, means: Means, device: torch.device) -> None:
         self.encoder, self.device = encoder, device

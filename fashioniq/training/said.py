@@ -22,7 +22,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import keys_of
-from fashioniq.loop.wording import LIKELY
+from fashioniq.loop.labels import LIKELY
 from fashioniq.models.labels import LabelModel
 from fashioniq.training.pixels import HUES, color_words, shares_of_colors
 

@@ -110,7 +110,51 @@ def test_words_of_titles_that_are_no_label_and_no_vector_has_are_looked_for():
     assert not bonus_of("odette", heard).any()  # vectors follow it
 
 
-def test_another_name_of_a_label_in_a_title_is_looked_for_too():
+def obeying_words(titles, learned=WORDS, name=""):
+    """A wording whose wishes outweigh any similarity, of products with these titles."""
+    lexicon = Lexicon.of(LABELS, titles, [*WORDS, "by", "dress"], "en")
+    texts = [f"{title} {' '.join(labels)}" for title, labels in zip(titles, OWN, strict=True)]
+    return Wording(lexicon, Weights(0, 2, 2, interpreted=0.5), OWN, texts, learned=learned, name=name)
+
+
+def test_many_words_of_titles_weigh_no_more_than_one_together():
+    titles = ["Zora harbor violin dress", "Zora dress", *["plain dress"] * 34]
+    found = obeying_words(titles)
+    bonus_N = bonus_of("a zora dress with a harbor and a violin, not floral", found)
+    assert bonus_N[0] == pytest.approx(1 - 2 * having("floral")[0])
+    assert bonus_N[1] == pytest.approx(1 / 3 - 2 * having("floral")[1]) and bonus_N[2] <= 0
+
+
+def test_names_with_accents_and_misspelled_ones_are_looked_for():
+    titles = ["Chloé dress", *["Remanika dress"] * 9, *["plain dress"] * 26]
+    found = obeying_words(titles)
+    for text, expected in {"by chloe": titles[0], "by chloé": titles[0], "by remanka": titles[1]}.items():
+        assert np.array_equal(bonus_of(text, found) > 0, [title == expected for title in titles]), text
+
+
+def test_a_name_is_taken_back_and_denied():
+    found = obeying_words([f"{('Novara', 'Zelda')[number % 2]} dress" for number in range(36)])
+    wishes = found.after(found.after(Wishes(), "by novara", None), "forget novara", None)
+    assert not found.bonus(wishes).any()
+    wishes = found.after(found.after(Wishes(), "by novara", None), "not novara", None)
+    assert found.bonus(wishes).tolist() == [-2.0, 0.0] * 18
+
+
+def test_a_scale_is_not_looked_for_in_texts():
+    found = obeying_words(["short sleeves dress", *["plain dress"] * 35])
+    assert set(bonus_of("short", found).tolist()) <= {0.0, 0.5}
+
+
+def test_the_name_of_the_category_weighs_less_than_other_garments():
+    labels = {f"p{n}": [["top" if n % 2 else "tunic"], [], [], [], [], []] for n in range(40)}
+    own = [frozenset(lists[0]) for lists in labels.values()]
+    found = Wording(Lexicon.of(labels, [], WORDS, "en"), Weights(0, 2, 2, interpreted=0.5), own, [""] * 40, name="top")
+    assert bonus_of("a top", found).tolist() == [0.0, 0.5] * 20
+    assert bonus_of("a tunic", found).tolist() == [2.0, 0.0] * 20
+    assert bonus_of("not a top", found).tolist() == [0.0, -2.0] * 20
+
+
+def test_another_color_in_a_title_is_looked_for_too():
     texts = ["crimson dress", *TEXTS[1:]]
     lexicon = Lexicon.of(LABELS, [*TITLES.values(), "crimson dress"], WORDS, "en")
     found = Wording(lexicon, Weights(0, 2, 2, interpreted=0.5), OWN, texts, learned=WORDS)
@@ -314,6 +358,7 @@ def test_bonuses_are_float32_and_those_of_earlier_calls_stay():
 
 
 CATALOG = SimpleNamespace(
+    category="dresses",
     labels=LABELS,
     titles=TITLES,
     descriptions={},

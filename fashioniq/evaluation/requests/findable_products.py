@@ -38,8 +38,8 @@ class FindableProducts:
     """Products that can be found: their labels, the products with each label, and their offers.
 
     `labels_of` has the labels of each product as the catalog gives them, `having` the products that have each label or
-    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category, `names` are those that
-    titles begin with.
+    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category, `names` are words such
+    as brands, that titles begin with.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FindableProducts:
             word: frozenset().union(*(exact[one] for one in exact if one == word or self.is_kind(one, word)))
             for word in exact
         }
-        self._titles = {name: tokenize((titles or {}).get(name, "")) for name in self.ids}
+        self._titles = {name: tokenize((titles or {}).get(name, "").replace("'", "")) for name in self.ids}
         self.names = self._names()
 
     def _names(self) -> list[str]:

@@ -27,6 +27,7 @@ CLASSES = {name: [["dress"], [], [], [], [], []] for name in IDS}  # of a folder
 
 def catalog_of(labels=CLASSES, images=None, language="en"):
     return SimpleNamespace(
+        category="dresses",
         labels=labels,
         titles={},
         descriptions={},
