@@ -148,7 +148,9 @@ def test_a_scale_is_not_looked_for_in_texts():
 def test_the_name_of_the_category_weighs_less_than_other_garments():
     labels = {f"p{n}": [["top" if n % 2 else "tunic"], [], [], [], [], []] for n in range(40)}
     own = [frozenset(lists[0]) for lists in labels.values()]
-    found = Wording(Lexicon.of(labels, [], WORDS, "en"), Weights(0, 2, 2, interpreted=0.5), own, [""] * 40, name="top")
+    found = Wording(
+        Lexicon.of(labels, [], WORDS, "en"), Weights(0, 2, 2, interpreted=0.5), own, [""] * 40, name="top"
+    )
     assert bonus_of("a top", found).tolist() == [0.0, 0.5] * 20
     assert bonus_of("a tunic", found).tolist() == [2.0, 0.0] * 20
     assert bonus_of("not a top", found).tolist() == [0.0, -2.0] * 20
