@@ -335,7 +335,8 @@ def test_a_second_store_that_ends_does_not_end_the_locks_of_the_first(store, log
     def locks():
         lines = Path("/proc/locks").read_text().splitlines()
         here = [line for line in lines if f" {os.getpid()} " in line and f":{inode} " in line]
-        return [line.partition(":")[2] for line in here]  # without its number in the list of all
+        # without its number in the list of all; one that changes meanwhile is read with lines twice
+        return {line.partition(":")[2] for line in here}
 
     other = Store.open(f"sqlite:///{tmp_path}/service.db")
     before = locks()
