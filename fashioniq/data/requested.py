@@ -12,7 +12,7 @@ class RequestTurn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestTruth(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What every result must have: a label of each of `wanted`, none of `denied`, the words `named` in its title, a
+    """What every result must have: a label of each of `wanted`, none of `denied`, the word `named` in its title, a
     price of at most `price_most` minor units, a size, and stock.
     """
 

@@ -29,6 +29,11 @@ class Wish(NamedTuple):
     interpreted: bool = False  # a step, or another name of the labels, such as "crimson"
     corrected: str = ""  # free words without their spelling mistake
 
+    @property
+    def words(self) -> str:
+        """The words that said so, after correction."""
+        return self.corrected or self.text
+
 
 class OfferLimits(NamedTuple):
     """Limits of price, size and stock. Prices are in minor units with two decimals, such as cents."""
@@ -156,7 +161,7 @@ def _left_out(text: str, gone: Collection[str]) -> str:
 
 
 def _taken_back(wish: Wish, taken_back: Collection[str]) -> Wish | None:
-    if {wish.family, wish.text.lower(), wish.corrected.lower() or wish.family} & set(taken_back):
+    if {wish.family, wish.text.lower(), wish.words.lower()} & set(taken_back):
         return None
     return _without(wish, frozenset(taken_back))
 

@@ -127,6 +127,6 @@ def evidence(chance_N: np.ndarray | np.float32, denied: bool) -> np.ndarray:
     return (1 - met_N if denied else met_N).clip(0, 1)
 
 
-LEAST = {  # evidence of what is LIKELY
+LEAST_EVIDENCE = {  # evidence of what is LIKELY
     denied: float(evidence(np.float32(LIKELY), denied)) for denied in (False, True)
 }

@@ -25,7 +25,7 @@ from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import folded, keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
-from fashioniq.loop.labels import LEAST, LIKELY, Having, ProductLabels, Seen, evidence, kinds_of
+from fashioniq.loop.labels import LEAST_EVIDENCE, LIKELY, Having, ProductLabels, Seen, evidence, kinds_of
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
@@ -52,7 +52,7 @@ class _Condition(NamedTuple):
 
     def met(self, item: int) -> bool:
         """Whether a product probably meets it."""
-        return (self.having.at(item) >= LEAST[self.denied]) != self.denied
+        return (self.having.at(item) >= LEAST_EVIDENCE[self.denied]) != self.denied
 
 
 class Wording:
@@ -77,7 +77,7 @@ class Wording:
         name: str = "",
     ) -> None:
         named = lexicon.find(keys_of(name))
-        self._of_all = named.labels if named else frozenset[str]()
+        self._category_labels = named.labels if named else frozenset[str]()
         self._learned = None if learned is None else frozenset(learned)
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
@@ -194,7 +194,7 @@ class Wording:
         """Mask of the products that meet all wishes for labels, and nothing that is denied, N."""
         obeys_N = np.ones(self._size, bool)
         for condition in self._conditions(wishes.held):
-            condition.having.keep(obeys_N, LEAST[condition.denied], condition.denied)
+            condition.having.keep(obeys_N, LEAST_EVIDENCE[condition.denied], condition.denied)
         return obeys_N
 
     def obeys(self, wishes: Wishes, item: int) -> bool:
@@ -228,8 +228,8 @@ class Wording:
         weights = self.weights
         of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if self._is_unseen(wish) else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
-        is_soft = wish.interpreted or (bool(wish.labels) and not wish.denied and wish.labels <= self._of_all)
-        own = weights.interpreted if is_soft else None
+        names_category = bool(wish.labels) and not wish.denied and wish.labels <= self._category_labels
+        own = weights.interpreted if wish.interpreted or names_category else None
         own = of_unseen if own is None else own
         for condition in self._conditions([wish]):
             if condition.denied:
@@ -237,13 +237,13 @@ class Wording:
             else:
                 yield condition, (weights.wanted if own is None else own) * fading
         if self._is_looked_for(wish):
-            own = IN_TEXTS if weights.interpreted is not None else of_unseen or 0.0
+            together = IN_TEXTS if weights.interpreted is not None else of_unseen or 0.0
             share = 1 / sum(self._is_looked_for(one) for one in wishes.held)
-            yield _Condition(self._in_texts(_words_of(wish)), False), own * share * fading
+            yield _Condition(self._in_texts(wish.words), False), together * share * fading
 
     def _is_unseen(self, wish: Wish) -> bool:
         """Whether the retriever never saw the words of a wish."""
-        return self._learned is not None and not self._learned.issuperset(tokenize(_words_of(wish)))
+        return self._learned is not None and not self._learned.issuperset(tokenize(wish.words))
 
     def _is_looked_for(self, wish: Wish) -> bool:
         """Whether words are looked for in texts: no vector has them, and they are no label, such as a brand, or only
@@ -264,7 +264,7 @@ class Wording:
     def _met(self, wish: Wish) -> Having:
         """How far each product has what a wish names."""
         if not wish.labels:
-            return self._in_texts(_words_of(wish))
+            return self._in_texts(wish.words)
         if not wish.denied:
             return self._having(wish.labels, False)
         kinds = (self._kinds.get(label, frozenset()) for label in wish.labels)
@@ -292,7 +292,3 @@ def key_of(wish: Wish) -> str:
     """Short name of a wish, the same for equal wishes."""
     named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
     return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)
-
-
-def _words_of(wish: Wish) -> str:
-    return wish.corrected or wish.text

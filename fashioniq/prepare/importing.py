@@ -156,9 +156,8 @@ def import_catalog(
         ]
         dropped += [{"file": name, "reason": f"not unpacked: {reason}"} for name, reason in skipped.items()]
         about = _about(source, seed, report) | {"fingerprint": Catalog(work / "made", category).fingerprint()}
-        with (
-            CaptionFiles(earlier).locked() if earlier else nullcontext()
-        ):  # people may write captions meanwhile
+        # people may write captions meanwhile
+        with CaptionFiles(earlier).locked() if earlier else nullcontext():
             if earlier:
                 about, by_people = merged(Catalog(out, category), work / "made", about, source.offers)
                 report = replace(report, by_people=by_people)

@@ -38,8 +38,8 @@ class FindableProducts:
     """Products that can be found: their labels, the products with each label, and their offers.
 
     `labels_of` has the labels of each product as the catalog gives them, `having` the products that have each label or
-    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category, `names` are words such
-    as brands, that titles begin with.
+    a kind of it, `group_of` how each label is phrased. `name` is the singular of the category, `titled` the
+    products whose titles have a name, for each name that titles begin with.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class FindableProducts:
             word: frozenset().union(*(exact[one] for one in exact if one == word or self.is_kind(one, word)))
             for word in exact
         }
-        self._titles = {name: tokenize((titles or {}).get(name, "").replace("'", "")) for name in self.ids}
-        self.names = self._names()
+        self.titled = self._titled({} if titles is None else titles)
 
-    def _names(self) -> list[str]:
+    def _titled(self, titles: Mapping[str, str]) -> dict[str, frozenset[str]]:
         in_labels = {part for label in self.group_of for part in tokenize(label)} | {self.name}
-        begins = Counter(words[0] for words in self._titles.values() if len(words) > 1)
-        return sorted(
-            word
-            for word, count in begins.items()
+        words_of = {name: tokenize(titles.get(name, "").replace("'", "")) for name in self.ids}
+        begins = Counter(words[0] for words in words_of.values() if len(words) > 1)
+        return {
+            word: frozenset(name for name, words in words_of.items() if word in words)
+            for word, count in sorted(begins.items())
             if RESULTS <= count < len(self.ids) / 2 and len(word) >= SHORTEST and word not in in_labels
-        )
+        }
 
     def family(self, label: str) -> str:
         """Family of a label; labels of one family are alternatives."""
@@ -113,8 +113,7 @@ class FindableProducts:
         for word in truth.denied:
             found -= self.having.get(word, frozenset())
         if truth.named:
-            named = {*truth.named.split()}
-            found = frozenset(name for name in found if named.issubset(self._titles[name]))
+            found &= self.titled.get(truth.named, frozenset())
         if truth.price_most is None and truth.size is None and not truth.in_stock:
             return found
         return frozenset(name for name in found if _offers(self.offers.get(name), truth))

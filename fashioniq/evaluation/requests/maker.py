@@ -40,7 +40,7 @@ class Maker:
 
     def name(self) -> str:
         """A random name that titles begin with; "" if there is none."""
-        return self.rng.choice(self.shelf.names) if self.shelf.names else ""
+        return self.rng.choice([*self.shelf.titled]) if self.shelf.titled else ""
 
     def labels(self, count: int, of: str | None = None) -> list[str] | None:
         """Labels of different families: random ones, of a product if there are several."""
@@ -101,7 +101,7 @@ class Maker:
         base: str | None = None,
         phrased_as: str | None = None,
     ) -> RequestCase | None:
-        """A request about labels, or products that are `named` so, in a phrasing of its kind, or of the kind
+        """A request about labels and, if it is given, a name in titles, in a phrasing of its kind, or of the kind
         `phrased_as`; `base` is a product whose garment may be named.
         """
         product = about or base

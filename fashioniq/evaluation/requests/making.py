@@ -59,7 +59,7 @@ def make_requests(
     by_people: Mapping[str, Sequence[str]] | None = None,
 ) -> list[RequestCase]:
     """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
-    needed = {"": True, "names": shelf.names, "offers": shelf.offers, "misspellings": by_people}
+    needed = {"": True, "names": shelf.titled, "offers": shelf.offers, "misspellings": by_people}
     there = {name for name, found in needed.items() if found}
     found: list[RequestCase] = []
     for name, kind in KINDS.items():

@@ -162,7 +162,14 @@ def test_the_product_talked_about_lacks_what_is_wanted_and_has_what_is_denied(sh
             assert not own & {*labels_wanted(request)}
         if request.kind in {"denial", "two denials", "wish and denial", "instead of"}:
             assert {*request.truth.denied} <= own
-        if request.kind in {"one wish", "memory", "a product without", "word order", "misspelled", "other words"}:
+        if request.kind in {
+            "one wish",
+            "memory",
+            "a product without",
+            "word order",
+            "misspelled",
+            "other words",
+        }:
             assert not own
         assert all(turn.shown == ((turn.about,) if turn.about else ()) for turn in request.turns)
 
@@ -189,8 +196,15 @@ def _mentions(text, label):
 def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
     """Each phrasing is filled in with labels that have its slots; the words said are those of the truth."""
     labels = drawn(category)
-    titles = {name: f"{('Novara', 'Zelda', 'Breeze')[number % 3]} no. {number}" for number, name in enumerate(labels)}
-    shelf, wording, seen = shelf_of(labels, category=category, titles=titles), RequestPhrasings(ENGLISH), set()
+    titles = {
+        name: f"{('Novara', 'Zelda', 'Breeze')[number % 3]} no. {number}"
+        for number, name in enumerate(labels)
+    }
+    shelf, wording, seen = (
+        shelf_of(labels, category=category, titles=titles),
+        RequestPhrasings(ENGLISH),
+        set(),
+    )
     for kind, templates in wording.phrasings.items():
         for template in templates:
             wording._given["phrasings"] = {**wording.phrasings, kind: [template]}
@@ -205,7 +219,11 @@ def test_every_phrasing_says_its_labels_and_its_truth_is_theirs(category):
             if kind != "other words":
                 own = {words[0] for words in request.truth.wanted} - shelf.garments
                 assert all(_mentions(text, label) for label in own | {*request.truth.denied}), text
-                assert _mentions(text, request.truth.named) if kind.startswith("name") else not request.truth.named
+                assert (
+                    _mentions(text, request.truth.named)
+                    if kind.startswith("name")
+                    else not request.truth.named
+                )
                 if kind == "denial":
                     assert request.truth.denied and not own
                 elif kind == "name":
@@ -230,8 +248,10 @@ def test_a_name_is_what_titles_begin_with_and_no_label():
     labels = {f"p{n}": [["dress"], ["red" if n % 2 else "blue"], [], [], [], []] for n in range(80)}
     begins = ["Novara Red", "Rare Red", "Red Novara", "Oh Red", "Dress"]  # of 16 products each
     titles = {name: f"{begins[number % 5]} {number}" for number, name in enumerate(labels)}
-    shelf = shelf_of(labels | {"p80": [["dress"], ["red"], [], [], [], []]}, titles=titles | {"p80": "Single Red"})
-    assert shelf.names == ["novara"]  # the others are short, a label, a garment, or on one product
+    shelf = shelf_of(
+        labels | {"p80": [["dress"], ["red"], [], [], [], []]}, titles=titles | {"p80": "Single Red"}
+    )
+    assert [*shelf.titled] == ["novara"]  # the others are short, a label, a garment, or on one product
     found = make_requests(shelf, RequestPhrasings(ENGLISH), 20, 0)
     by_kind = {kind: [one for one in found if one.kind == kind] for kind in ("name", "name and wish")}
     assert all("novara" in one.text and one.truth.named == "novara" for of in by_kind.values() for one in of)

@@ -265,8 +265,11 @@ def test_a_chatsearcher_needs_two_conversations_with_features_and_some_of_both_k
 
 def test_two_items_of_train_are_enough(shop, chatsearcher, monkeypatch):
     two = shop.catalog.ids("train")[1:3]
-    few = lambda items, stores: frozen_features([name for name in items if name in two], stores)  # noqa: E731
-    monkeypatch.setattr(chatsearcher_run, "frozen_features", few)
+
+    def of_two(items, stores):
+        return frozen_features([name for name in items if name in two], stores)
+
+    monkeypatch.setattr(chatsearcher_run, "frozen_features", of_two)
     fit, _ = chatsearcher(stage="captions", held_out=0.5, subtasks=["t"])
     assert len(fit.module.train_items) == 2
 
