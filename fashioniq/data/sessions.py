@@ -9,12 +9,13 @@ files may also be in one folder.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import file_name
+from fashioniq.data.catalog import Pair
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
@@ -60,6 +61,17 @@ class Session:
         """The last item shown, and the target."""
         return self.steps[-1].item, self.target
 
+    @property
+    def turns(self) -> list[tuple[str, str]]:
+        """The item and the text of each turn."""
+        return [(step.item, step.text) for step in self.steps]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The step of each turn as a pair: its item, and the item that its captions describe."""
+        steps = zip(self.steps, self.items[1:], strict=True)
+        return [Pair(target=target, candidate=step.item, captions=step.captions) for step, target in steps]
+
     def inside(self, products: Collection[str]) -> bool:
         """Whether all items, and the target, are among `products`."""
         return all(name in products for name in self.items)
@@ -76,6 +88,30 @@ def read_sessions(folder: Path, category: str, split: str) -> list[Session]:
     if not rows:
         raise UserError(f"expected sessions, found none in {path}; copy the released file again")
     return [_session(row, split, f"{path}, entry {number}") for number, row in enumerate(rows)]
+
+
+def holds_sessions(folder: Path) -> bool:
+    """Whether a folder has sessions to train with, of any category."""
+    return any(any((folder / place).glob("*.train.json")) for place in _SESSION_FOLDERS)
+
+
+def sessions_among(folder: Path, category: str, products: Collection[str]) -> list[Session]:
+    """The sessions of train of which all products are among these; raises UserError without one."""
+    sessions = read_sessions(folder, category, "train")
+    found = [session for session in sessions if session.inside(products)]
+    if not found:
+        raise UserError(
+            f"none of the {len(sessions):,} sessions of {category} in {folder} is among the {len(products):,} products "
+            "of train that have features; they are about the products of Fashion IQ, so leave them out of --users"
+        )
+    return found
+
+
+def with_steps(pairs: Sequence[Pair], sessions: Mapping[str, Sequence[Session]]) -> list[Pair]:
+    """Captioned pairs and those of the steps of sessions, which have some of the pairs again."""
+    steps = dict.fromkeys(pair for some in sessions.values() for one in some for pair in one.pairs)
+    known = set(pairs)
+    return [*pairs, *(step for step in steps if step not in known)]
 
 
 def read_gallery(folder: Path, categories: str | Sequence[str], split: str) -> list[str]:

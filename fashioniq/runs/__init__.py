@@ -73,8 +73,8 @@ class CaptionerRun(_WithWords, kw_only=True):
 class RetrieverRun(_WithWords, kw_only=True):
     """model.json of a retriever.
 
-    `users` are the users of its training: runs of captioners, "differences" or "recorded". `user` is the
-    first captioner, None without one. `dialogs` says whether the users are simulated, recorded or both;
+    `users` are the users of its training: runs of captioners, "differences", "recorded" or "sessions". `user` is
+    the first captioner, None without one. `dialogs` says whether the users are simulated, recorded or both;
     the first runs have no `users`.
     """
 

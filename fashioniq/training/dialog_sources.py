@@ -196,7 +196,7 @@ class RecordedSessions:
     dialog of its own.
     """
 
-    turns, name = 1, "live"
+    turns = 1
 
     def __init__(
         self,
@@ -204,8 +204,9 @@ class RecordedSessions:
         items: dict[str, Items],
         vocabulary: Vocabulary,
         max_words: int,
+        name: str = "live",
     ) -> None:
-        self.items = items
+        self.items, self.name = items, name
         of_length: dict[int, list[tuple[str, Sequence[tuple[str, str]], float]]] = {}
         for one in sessions["train"]:
             of_length.setdefault(len(one[1]), []).append(one)
@@ -263,3 +264,6 @@ def _encoded(
         words_RL.view(len(sessions), -1, max_words),
         torch.tensor([weight for _, _, weight in sessions]),
     )
+
+
+Source = DialogSimulation | RecordedDialogs | RecordedSessions

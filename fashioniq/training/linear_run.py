@@ -7,6 +7,7 @@ from typing import Any
 from fashioniq.categories import canonical
 from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.sessions import with_steps
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import describe_data, pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
@@ -18,11 +19,12 @@ from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.run_files import refuse_foreign, write_config
+from fashioniq.training.users import SESSIONS, sessions_of
 from fashioniq.training.wording import fit_wording
 
 
 def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
-    """Fit the linear retriever of a category to recorded captions, without epochs; return a one-line summary.
+    """Fit the linear retriever of a category to captions and sessions of people, without epochs; return a line.
 
     Its width is that of the features. Raises UserError if a file is missing, or if the folder already has a run.
     """
@@ -33,14 +35,17 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     store = open_store(settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, "train")
     items = store.items(catalog.ids("train"))
-    vocabulary = Vocabulary.of(text for pair in pairs for text in pair.captions)
-    model, found = fit_linear(pairs, items, vocabulary, settings.seed)
+    sessions = sessions_of(settings.users, catalog.category, items)
+    said = with_steps(pairs, sessions)
+    vocabulary = Vocabulary.of(text for pair in said for text in pair.captions)
+    model, found = fit_linear(said, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
+    facts["users"] += [SESSIONS] if sessions else []
     words = fit_wording(folder, catalog, items, pairs, vocabulary, seed=settings.seed, share=1.0)
     write_config(folder, settings)
     save_model(folder, model, described(facts))
     return (
-        f"linear retriever in {folder}: {len(pairs)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
+        f"linear retriever in {folder}: {len(said)} pairs, {len(vocabulary)} words, {len(model.bigram_G)} bigrams, "
         f"penalty {found['penalty']:g}, held-out P {found['held_out_P']:.1f}\n{words}"
     )
 

@@ -17,11 +17,9 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.dialog_sources import (
-    DialogSimulation,
     DialogSource,
     DialogStarts,
-    RecordedDialogs,
-    RecordedSessions,
+    Source,
 )
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import (
@@ -41,7 +39,7 @@ class DialogsInTurn:
     replacement.
     """
 
-    def __init__(self, sources: Sequence[DialogSimulation | RecordedDialogs | RecordedSessions]) -> None:
+    def __init__(self, sources: Sequence[Source]) -> None:
         self.sources, self.items = sources, sources[0].items
         self.turns = max(source.turns for source in sources)
 

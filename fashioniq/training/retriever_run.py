@@ -29,7 +29,7 @@ from fashioniq.models.residual import ResidualRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import create, load_retriever
-from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs, RecordedSessions
+from fashioniq.training.dialog_sources import RecordedDialogs, RecordedSessions, Source
 from fashioniq.training.fitting import fit, loaders, model_facts
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
@@ -136,7 +136,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
             share=HALFWAY if halfway else TRAINED,
         )
         words += "\n"
-    sources: list[DialogSimulation | RecordedDialogs | RecordedSessions] = [*users.sources]
+    sources: list[Source] = [*users.sources]
     if live:
         recorded = live(items, users.vocabulary, model.max_words)
         sources = [part for source in users.sources for part in (source, recorded)]
@@ -203,7 +203,7 @@ def train(
     settings: Settings,
     folder: Path,
     model: BaseRetriever,
-    sources: Sequence[DialogSimulation | RecordedDialogs | RecordedSessions],
+    sources: Sequence[Source],
     facts: dict[str, Any],
     *,
     asker: Asker,

@@ -1,11 +1,11 @@
-"""Users that a retriever is trained with: captioners, attribute labels and recorded captions.
+"""Users that a retriever is trained with: captioners, attribute labels, recorded captions and sessions.
 
 A retriever that hears a single simulator learns the private language of that simulator. Several users, one
 per training step, keep it to words that mean the same to all of them.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.languages import language
+from fashioniq.data.sessions import Session, holds_sessions, sessions_among, with_steps
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, run_folder, split_items
 from fashioniq.features.store import FeatureStore
@@ -25,7 +26,13 @@ from fashioniq.loop.messages import Message
 from fashioniq.models.configs import DRAWN_IN_TRAINING, FITTED
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_simulator
-from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs, RecordedTurns
+from fashioniq.training.dialog_sources import (
+    DialogSimulation,
+    RecordedDialogs,
+    RecordedSessions,
+    RecordedTurns,
+    Source,
+)
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
 from fashioniq.users.by_name import named_user
@@ -34,6 +41,7 @@ from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
+SESSIONS = "sessions"
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
 
 
@@ -41,12 +49,13 @@ DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabular
 class TrainingUsers:
     """Sources of the training dialogs, in their order, with the products of train and val, and the vocabulary.
 
-    `examples` are those that a linear retriever starts from: recorded captions, or else descriptions of
-    random pairs by their labels. `names` are those of --users, with the folders of captioners; `captioner` is
-    the first of these. `pairs_alone` are the recorded captions if there is no other user.
+    `examples` are those that a linear retriever starts from: recorded captions and those of sessions, or else
+    descriptions of random pairs by their labels. `names` are those of --users, with the folders of captioners,
+    and "sessions" for one of sessions; `captioner` is the first captioner. `pairs_alone` are the recorded captions if
+    there is no other user.
     """
 
-    sources: list[DialogSimulation | RecordedDialogs]
+    sources: list[Source]
     items: dict[str, Items]
     names: list[str]
     vocabulary: Vocabulary
@@ -58,8 +67,8 @@ class TrainingUsers:
     @property
     def kind(self) -> str:
         """Whether the users are simulated, recorded, or both."""
-        recorded = "recorded" in self.names
-        return ("both" if len(self.names) > 1 else "recorded") if recorded else "simulated"
+        recorded = set(self.names) & {"recorded", SESSIONS}
+        return ("both" if len(self.names) > len(recorded) else "recorded") if recorded else "simulated"
 
 
 def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureStore) -> TrainingUsers:
@@ -69,7 +78,9 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     or if an option needs a simulated user.
     """
     names = _names(settings, catalog)
-    _check(settings, names)
+    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
+    sessions = sessions_of(names, catalog.category, items["train"])
+    _check(settings, names, sessions)
     simulators = {
         name: load_simulator(
             Path(name),
@@ -81,9 +92,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             usual=DRAWN_IN_TRAINING,
         )[0]
         for name in names
-        if name != "recorded" and not plugins.is_part("users", name)
+        if name != "recorded" and name not in sessions and not plugins.is_part("users", name)
     }
-    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     speakers = {
         split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids], language(catalog.language))
         for split, some in items.items()
@@ -100,7 +110,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     for name in names:
         if name != "differences" and plugins.is_part("users", name):
             described += _rehearsed(name, items["train"], **given)
-    examples = examples_of(pairs["train"]) if pairs else described
+    said = with_steps(pairs.get("train", []), sessions)
+    examples = examples_of(said) if pairs or sessions else described
     if fitted and not examples and not settings.init_from:
         raise UserError(
             f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
@@ -108,7 +119,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     vocabulary = (
         Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])
         if settings.init_from
-        else _vocabulary([simulator.words for simulator in simulators.values()], pairs, described)
+        else _vocabulary([simulator.words for simulator in simulators.values()], said, described)
     )
     max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     longest = MOST_WORDS if fitted else max_words
@@ -125,9 +136,12 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         "similar_first": settings.similar_first,
     }
 
-    def source(name: str) -> DialogSimulation | RecordedDialogs:
+    def source(name: str) -> Source:
         if name == "recorded":
             return RecordedDialogs(recorded, items)
+        if name in sessions:
+            rows = [(one.target, one.turns, 1.0) for one in sessions[name]]
+            return RecordedSessions({"train": rows, "val": []}, items, vocabulary, longest, SESSIONS)
         if name == "differences":
             return DialogSimulation(
                 lambda split, some, seed: DescribingUser(speakers[split], vocabulary, max_words, seed),
@@ -165,7 +179,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     return TrainingUsers(
         sources=[source(name) for name in names],
         items=items,
-        names=names,
+        names=list(dict.fromkeys(SESSIONS if name in sessions else name for name in names)),
         vocabulary=vocabulary,
         max_words=longest,
         examples=examples,
@@ -214,8 +228,8 @@ def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
         known = name in ("captioner", "recorded") or plugins.is_part("users", name)
         if not known and not Path(name).is_dir():
             raise UserError(
-                f"expected captioner, differences, recorded, a run of train-captioner or a user of your own in "
-                f"--users, found {name}"
+                "expected captioner, differences, recorded, a run of train-captioner, a folder of Multiturn FashionIQ "
+                f"or a user of your own in --users, found {name}"
             )
     if "captioner" in names and not settings.captioner and not run.exists():
         command = f"fashioniq train-captioner --data {settings.data} --category {settings.category}"
@@ -228,20 +242,26 @@ def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
     return list(dict.fromkeys(str(run) if name == "captioner" else name for name in names))
 
 
-def _check(settings: TrainRetriever, names: list[str]) -> None:
+def sessions_of(names: Sequence[str], category: str, items: Items) -> dict[str, list[Session]]:
+    """Recorded sessions about these products in each of the folders among the names of users."""
+    folders = [name for name in names if not plugins.is_part("users", name) and holds_sessions(Path(name))]
+    return {name: sessions_among(Path(name), category, items.positions) for name in folders}
+
+
+def _check(settings: TrainRetriever, names: list[str], sessions: Collection[str] = ()) -> None:
     """Raise UserError for an option that recorded captions alone cannot have, or that a policy needs."""
     if settings.stage == "policy":
         if not settings.init_from:
             raise UserError("--stage policy improves a trained retriever; give its run with --init-from")
-        if "recorded" in names or settings.turns < 2:
+        if "recorded" in names or sessions or settings.turns < 2:
             raise UserError(
                 "--stage policy looks ahead in simulated dialogs of two turns or more; give --users captioner or "
                 "differences, and more --turns"
             )
-    if names == ["recorded"] and settings.word_noise:
+    if not set(names) - {"recorded", *sessions} and settings.word_noise:
         raise UserError(
             f"--word-noise {settings.word_noise} needs a simulated user; "
-            "it cannot be combined with --users recorded alone"
+            "it cannot be combined with recorded --users alone"
         )
 
 
@@ -267,11 +287,9 @@ def _rehearsed(name: str, items: Items, **given: Any) -> list[Example]:
     ]
 
 
-def _vocabulary(
-    captioners: list[Vocabulary], pairs: Mapping[str, Sequence[Pair]], described: list[Example]
-) -> Vocabulary:
+def _vocabulary(captioners: list[Vocabulary], pairs: Sequence[Pair], described: list[Example]) -> Vocabulary:
     """Words of the captioners, then those of train's captions and of descriptions that occur at least twice."""
-    texts = [text for pair in pairs.get("train", ()) for text in pair.captions]
+    texts = [text for pair in pairs for text in pair.captions]
     texts += [text for _, text, _ in described]
     words = [word for vocabulary in captioners for word in vocabulary.words[len(SPECIAL) :]]
     return Vocabulary(list(dict.fromkeys([*words, *Vocabulary.of(texts).words[len(SPECIAL) :]])))

@@ -220,7 +220,7 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path, users: Seque
     """R@10 after the last turn of simulated dialogs, averaged over those of the users that are simulated."""
     found = []
     for user in users:
-        if user in ("recorded", "live"):
+        if user in ("recorded", "sessions", "live"):
             continue
         options = EvalDialogs(
             run=run, data=trained.data, category=trained.category, features=trained.features, user=[user]

@@ -1,7 +1,10 @@
 """Which users a retriever is trained with, by the options and by what the catalog has."""
 
+import json
 import random
+import re
 import shutil
+from itertools import pairwise
 
 import pytest
 import torch
@@ -12,11 +15,13 @@ from fashioniq.data.languages import language
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
 from fashioniq.models.configs import RetrieverConfig
+from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_retriever
 from fashioniq.training import users
 from fashioniq.training.callbacks import epoch_seed
 from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs
 from fashioniq.training.linear import MAX_WORDS, examples_of
+from fashioniq.training.retriever_run import train_retriever
 from fashioniq.training.users import training_users
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
@@ -84,16 +89,20 @@ def test_users_that_cannot_be(shop, settings_of, tmp_path):
         ({"stage": "policy", "init_from": "run"}, ["differences", "recorded"], "two turns or more"),
         ({"stage": "policy", "init_from": "run", "turns": 1}, ["differences"], "two turns or more"),
         ({"word_noise": 0.1}, ["recorded"], "--word-noise 0.1 needs a simulated user"),
+        ({"word_noise": 0.1}, ["recorded", "mt"], "--word-noise 0.1 needs a simulated user"),
+        ({"word_noise": 0.1}, ["mt", "differences"], None),
+        ({"stage": "policy", "init_from": "run"}, ["differences", "mt"], "two turns or more"),
         ({"stage": "policy", "init_from": "run", "turns": 2}, ["differences"], None),
         ({"word_noise": 0.1}, ["recorded", "differences"], None),
         ({}, ["recorded"], None),
     ],
 )
 def test_options_that_need_simulated_users(settings_of, options, names, found):
+    sessions = {"mt"} & set(names)
     if found is None:
-        return users._check(settings_of(**options), names)
+        return users._check(settings_of(**options), names, sessions)
     with pytest.raises(UserError, match=found):
-        users._check(settings_of(**options), names)
+        users._check(settings_of(**options), names, sessions)
 
 
 def test_recorded_captions_and_differences_are_sources_in_their_order(shop, settings_of):
@@ -113,7 +122,7 @@ def test_recorded_captions_and_differences_are_sources_in_their_order(shop, sett
     pairs = [pair for pair in shop.catalog.pairs("train") if pair.target]
     assert found.examples == examples_of(pairs)
     described = users._descriptions(speaker_of(shop, shop.catalog.ids("train")), shop.catalog.ids("train"))
-    wanted = users._vocabulary([], {"train": pairs}, described)
+    wanted = users._vocabulary([], pairs, described)
     assert found.vocabulary.words == wanted.words and len(wanted) > len(SPECIAL)
 
 
@@ -141,6 +150,72 @@ def test_recorded_captions_alone_and_differences_alone(shop, settings_of):
     assert len(found.examples) == users.DESCRIBED * len(ids) and found.examples[0][2] == ids[0]
     assert all(candidate in ids and target in ids for candidate, _, target in found.examples)
     assert [target for _, _, target in found.examples] == [name for name in ids for _ in range(4)]
+
+
+@pytest.fixture
+def sessions(shop, tmp_path):
+    """Folder with a session of three products of train, one that repeats a recorded pair, and one about others."""
+    ids, pair = shop.catalog.ids("train"), shop.catalog.pairs("train")[0]
+
+    def session(*items, captions=("is glittery", "has a glittery hem")):
+        turns = [["u", list(captions), item] for item in items[:-1]]
+        return {"target": ["u", items[-1]], "reference": turns}
+
+    again = session(pair.candidate, pair.target, captions=pair.captions)
+    rows = [session(*ids[:3]), again, session(ids[0], "elsewhere", ids[1])]
+    folder = tmp_path / "mt"
+    folder.mkdir()
+    (folder / "dress.train.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_sessions_of_people_are_a_source_and_their_steps_are_examples(shop, settings_of, sessions):
+    ids, linear = shop.catalog.ids("train"), RetrieverConfig(kind="linear")
+    given = {"users": ["differences", "recorded", str(sessions)], "model": linear}
+    found = training_users(settings_of(**given), shop.catalog, shop.features)
+    source = found.sources[2]
+    assert found.names == ["differences", "recorded", "sessions"] and found.kind == "both"
+    assert (source.name, source.count("train"), source.count("val")) == ("sessions", 2, 0)
+    source.enter("train", 0, torch.device("cpu"))
+    drawn = [source.train(torch.arange(4), step) for step in range(30)]
+    [longer] = {
+        tuple(ids[one] for one in [*some.asker.item_BT[0], some.target_B[0]])
+        for some in drawn
+        if some.turns == 2
+    }
+    assert longer == tuple(ids[:3]) and {some.turns for some in drawn} == {1, 2}
+    pairs = [pair for pair in shop.catalog.pairs("train") if pair.target]
+    new = [text for text in ("is glittery", "has a glittery hem", "is glittery and has a glittery hem")]
+    steps = [(first, text, second) for first, second in pairwise(ids[:3]) for text in new]
+    assert found.examples == examples_of(pairs) + steps, "the recorded pair counts once"
+    assert "glittery" in found.vocabulary.words
+    alone = training_users(settings_of(**given | {"users": [str(sessions)]}), shop.catalog, shop.features)
+    assert alone.kind == "recorded" and alone.names == ["sessions"] and alone.pairs_alone is None
+    assert len(alone.examples) == 3 * 3 and "glittery" in alone.vocabulary.words
+
+
+def test_ridge_regression_is_fitted_to_the_steps_of_sessions_too(shop, settings_of, sessions, tmp_path):
+    found = {}
+    for name, users_of in {"pairs": [], "both": ["recorded", str(sessions)]}.items():
+        settings = settings_of(
+            users=users_of, epochs=0, model=RetrieverConfig(kind="linear"), run=tmp_path / name
+        )
+        said = train_retriever(settings)
+        found[name] = read_run(tmp_path / name, RetrieverRun), int(re.search(r"(\d+) pairs", said)[1])
+    (alone, few), (both, many) = found["pairs"], found["both"]
+    assert many == few + 2 and "glittery" in both.words and "glittery" not in alone.words
+    assert (alone.users, both.users) == (["recorded"], ["recorded", "sessions"])
+
+
+def test_sessions_about_other_products_cannot_be_trained_with(shop, settings_of, sessions):
+    rows = json.loads((sessions / "dress.train.json").read_text())
+    (sessions / "dress.train.json").write_text(json.dumps(rows[2:]))
+    settings = settings_of(users=["recorded", str(sessions)])
+    with pytest.raises(UserError, match=r"none of the 1 sessions of dresses .* leave them out of --users"):
+        training_users(settings, shop.catalog, shop.features)
+    (sessions / "dress.train.json").rename(sessions / "shirt.train.json")
+    with pytest.raises(UserError, match=r"expected dress\.train\.json in"):
+        training_users(settings, shop.catalog, shop.features)
 
 
 def test_differences_are_told_of_the_products_of_the_split(shop, settings_of):
