@@ -4,6 +4,7 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -67,7 +68,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     disk is full, the folder cannot be written, or `path` is a folder.
     """
     waiting = _waiting.get()
-    try:
+    with writing(path):
         if path.is_dir():  # found now, not after other files have been replaced
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,22 +76,18 @@ def atomic_write(path: Path) -> Iterator[Path]:
             remove_leftovers(path.parent)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
         os.close(handle)
-    except OSError as error:
-        raise cannot_write(path, error) from error
     temporary = Path(name)
     try:
-        yield temporary
-        with open(temporary, "rb+") as written:  # Windows syncs only files opened for writing
-            os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp creates private files; use the default permissions instead
-        if waiting is None:
-            temporary.replace(path)
-        else:
-            waiting.files.append((temporary, path))
-    except OSError as error:
-        raise cannot_write(path, error) from error
+        with writing(path):
+            yield temporary
+            with open(temporary, "rb+") as written:  # Windows syncs only files opened for writing
+                os.fsync(written.fileno())
+            os.umask(umask := os.umask(0))
+            temporary.chmod(0o666 & ~umask)  # as for any new file; those of mkstemp are private
+            if waiting is None:
+                temporary.replace(path)
+            else:
+                waiting.files.append((temporary, path))
     finally:
         if waiting is None or (temporary, path) not in waiting.files:
             temporary.unlink(missing_ok=True)
@@ -228,9 +225,7 @@ def json_line(record: Any) -> str:
 
 @contextmanager
 def reading(path: Path, what: str, need: str) -> Iterator[None]:
-    """Convert errors raised inside, while reading the text file `path`, to UserError. `what` describes the file;
-    `need` tells the user what to do if it is missing.
-    """
+    """Convert errors of reading the text file `path` to UserError: `what` it is, and what to do (`need`) without it."""
     refuse_special(path)
     try:
         yield
@@ -259,22 +254,28 @@ def text_lines(path: Path, what: str, need: str) -> Iterator[str]:
 def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     """Read a JSON file. `what` describes it in errors; `kind` is the required type of its content.
 
-    Raises UserError if the file is missing or truncated, or contains another type.
+    Raises UserError if the file is missing or truncated, or contains another type or a number that is not finite.
     """
     refuse_special(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError as error:
         raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise UserError(
-            f"{what} {path} is not valid JSON ({why(error)}): download or create the file again"
-        ) from error
+        raise UserError(f"{what} {path} is not valid JSON ({why(error)}): get or create it again") from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(
+        number := float(text)
+    ):  # Python reads NaN, Infinity and 1e999, which JSON does not have
+        raise ValueError(f"{text} is no finite number")
+    return number
 
 
 def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:

@@ -29,9 +29,9 @@ class LexicalIndex:
         length_N = end_N[1:] - end_N[:-1]
         self._size = len(length_N)
         document_P = np.repeat(np.arange(self._size), length_N)
-        pair_P = np.frombuffer(flat, np.int32).astype(np.int64) * max(1, self._size) + document_P
+        pair_P = np.frombuffer(flat, np.int32).astype(np.int64) * self._size + document_P
         pair_K, count_K = np.unique(pair_P, return_counts=True)
-        token_K, document_K = np.divmod(pair_K, max(1, self._size))
+        token_K, document_K = np.divmod(pair_K, self._size)
         self._document_K = document_K.astype(np.int32)
         self._begin_W = np.searchsorted(token_K, np.arange(len(self._number) + 1))
         found_W = np.diff(self._begin_W)

@@ -175,7 +175,7 @@ def test_sessions_of_people_are_a_source_and_their_steps_are_examples(shop, sett
     found = training_users(settings_of(**given), shop.catalog, shop.features)
     source = found.sources[2]
     assert found.names == ["differences", "recorded", "sessions"] and found.kind == "both"
-    assert (source.name, source.count("train"), source.count("val")) == ("sessions", 2, 0)
+    assert (source.name, source.turns, source.count("train"), source.count("val")) == ("sessions", 1, 2, 0)
     source.enter("train", 0, torch.device("cpu"))
     drawn = [source.train(torch.arange(4), step) for step in range(30)]
     [longer] = {
