@@ -86,12 +86,13 @@ def test_the_ranking_loss_is_that_of_loops_over_other_images_and_other_queries()
     assert mixed.item() == pytest.approx(total, rel=1e-4)
 
 
-def test_a_loss_of_scaled_vectors_has_their_distances():
+@pytest.mark.parametrize("scale", [1.0, 2.0, 4.0])
+def test_a_loss_of_scaled_vectors_has_their_distances(scale):
     torch.manual_seed(0)
     query_BTD, target_BD = torch.randn(4, 3, 16) / 4, torch.randn(4, 16) / 4
-    loss = turn_loss("triplet-unsquared", scale=4.0)
+    loss = turn_loss("triplet-unsquared", scale=scale)
     assert loss(query_BTD, target_BD, itself(4)).item() == pytest.approx(
-        naive(4 * query_BTD, 4 * target_BD, itself(4), 10.0, 1), rel=1e-4
+        naive(scale * query_BTD, scale * target_BD, itself(4), 10.0, 1), rel=1e-4
     )
 
 
