@@ -81,6 +81,16 @@ def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():
     assert floor_of(target_R, first_R, items) == 50
 
 
+def test_the_floor_is_a_search_by_angles():
+    """Product n lies at n / 30 of a right angle, so that the ranks by angle from product 0 are the numbers."""
+    angle_N = torch.arange(30) * torch.pi / 60
+    lengths_N1 = torch.tensor([1.0, 100.0]).repeat(15).unsqueeze(1)
+    directions_ND = torch.stack([angle_N.cos(), angle_N.sin()], 1)
+    items = Items.without_attributes([*map(str, range(30))], lengths_N1 * directions_ND)
+    target_R, first_R = torch.tensor([1, 7, 9, 10]), torch.zeros(4, dtype=torch.long)
+    assert floor_of(target_R, first_R, items) == 75
+
+
 def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path):
     store, catalog = FeatureStore(vector_runs.store), Catalog(vector_runs.catalog, "dresses")
     assert f"more captions; {len(catalog.pairs('train'))} pairs have some" in advice(catalog, store)
