@@ -6,7 +6,7 @@ from PIL import Image
 from torch import nn
 
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import NO, UNKNOWN, YES
+from fashioniq.data.labelled import NO, UNKNOWN, YES, LabeledPhotos
 from fashioniq.data.photos import Photo
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.training.attributes import (
@@ -78,6 +78,17 @@ def test_unreadable_pictures_are_left_out_with_their_labels_and_told(tmp_path):
     assert len(images) == 2 and sorted(name[-5:] for name in images.failures) == ["b.png", "d.png"]
     picture, labels_A = images[1]
     assert picture.shape == (3, 16, 16) and picture.dtype == torch.uint8 and labels_A.tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(("bad", "told"), [(3, ""), (4, "  left out: 1 more\n")])
+def test_three_unreadable_pictures_are_named_and_others_counted(bad, told, tmp_path, capsys):
+    photos = [Photo(tmp_path / f"{number}.png") for number in range(bad + 1)]
+    Image.new("RGB", (30, 20), "red").save(photos[bad].path)
+    labels_NA = np.zeros((bad + 1, 1), np.int8)
+    LabelledImages.of("train", LabeledPhotos(photos, labels_NA, bad + 1), 16, 0, "labels")
+    named = [f"  left out: {tmp_path / str(number)}.png: no such file\n" for number in range(3)]
+    counted = f"train: 1 of {bad + 1} have labels and a readable picture\n"
+    assert capsys.readouterr().out == counted + "".join(named) + told
 
 
 def test_photos_that_fit_into_memory_are_decoded_once_and_equal_those_decoded_again(tmp_path, monkeypatch):
