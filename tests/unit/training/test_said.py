@@ -172,6 +172,11 @@ def test_the_middle_of_a_picture_is_as_far_to_the_left_as_to_the_right(tmp_path)
     assert shares_of_colors(tmp_path / "bag.png") == pytest.approx({"red": 0.5, "blue": 0.5}, abs=0.01)
 
 
+def test_a_black_picture_is_black(tmp_path):
+    Image.new("RGB", (70, 90)).save(tmp_path / "black.png")
+    assert shares_of_colors(tmp_path / "black.png") == {"black": 1.0}
+
+
 def test_what_is_nearly_black_has_no_hue():
     assert _name(Lab(13.5, 20.0, 0.0)) == "black" and _name(Lab(14.5, 20.0, 0.0)) in HUES
 
@@ -240,3 +245,9 @@ def test_what_is_unknown_of_a_product_counts_for_nothing():
 def test_a_label_is_learned_if_three_products_are_said_to_have_it(times):
     pairs = [Pair(name, IDS[0], ("is purple",)) for name in IDS[1 : times + 1]]
     assert ("purple" in said_of(catalog_of(), items(), pairs, {}).kinds) == (times == 3)
+
+
+@pytest.mark.parametrize(("has", "learned"), [(0.49, False), (0.5, True)])
+def test_a_color_is_learned_if_three_products_probably_have_it(has, learned):
+    pixels = {name: {"purple": has} for name in IDS[:3]}
+    assert ("purple" in said_of(catalog_of(), items(), [], pixels).kinds) == learned
