@@ -11,8 +11,10 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.wording import INTERPRETED, Weights
 from fashioniq.data.words import Vocabulary
+from fashioniq.models.labels import LabelModel
 from fashioniq.runs.weights import load_wording
 from fashioniq.training.wording import (
+    HALFWAY,
     LEXICAL,
     MEMORY,
     TRAINED,
@@ -20,6 +22,7 @@ from fashioniq.training.wording import (
     fit_labels,
     fit_weights,
     fit_wording,
+    solve,
 )
 
 COLORS = ("red", "black", "pink", "green")
@@ -123,6 +126,16 @@ def test_too_few_labelled_products_leave_a_model_that_says_one_half(labelled):
     assert chance_NL.isfinite().all() and (labelled == 2 or (chance_NL == 0.5).all())
 
 
+@pytest.mark.parametrize(("noise", "decay"), [(0.3, 1e-4), (1.5, 1e-3), (3.0, 1e-2)])
+def test_the_less_can_be_seen_of_labels_the_more_the_weights_of_their_model_decay(noise, decay):
+    items = looks(RIGHT, noise)
+    model, expected = fit_labels(catalog_of(RIGHT), items, SEEN, 0), LabelModel(12, len(SEEN))
+    expected.standardize(items.features_ND)
+    has_NL = torch.tensor([[float(label in RIGHT[name][1]) for label in SEEN] for name in IDS])
+    solve(expected, items.features_ND, has_NL, decay)
+    torch.testing.assert_close(model.linear.weight, expected.linear.weight, atol=1e-3, rtol=0)
+
+
 def test_products_without_labels_are_left_out_of_the_fit():
     half = {name: RIGHT[name] for name in IDS[::2]}
     items = looks(RIGHT)
@@ -153,16 +166,17 @@ def test_shuffled_labels_get_no_weight_or_a_small_one_where_pictures_show_better
 
 
 def test_small_weights_fade_and_those_of_wishes_are_smaller_for_vectors_that_are_trained_further():
-    half = random.Random(4).sample(IDS, 80)
-    labels = RIGHT | {name: shuffled(RIGHT)[name] for name in half}
-    whole, third = (
-        fit_weights(catalog_of(labels), looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={}, share=share)[0]
-        for share in (1, TRAINED)
+    third = random.Random(4).sample(IDS, 48)
+    labels = RIGHT | shuffled({name: RIGHT[name] for name in third})
+    whole, halfway, trained = (
+        fit_weights(catalog_of(labels), looks(RIGHT), PAIRS[:60], VOCABULARY, 0, pixels={}, share=share)[0]
+        for share in (1, HALFWAY, TRAINED)
     )
-    assert 0 < whole.lexical + whole.wanted < WISHES[-1] and whole.memory == third.memory == MEMORY < 1
-    assert third.lexical == whole.lexical
-    assert third.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
-    assert third.denied == whole.denied == whole.wanted
+    assert 0 < whole.wanted < WISHES[-1] and whole.memory == trained.memory == MEMORY < 1
+    assert trained.lexical == whole.lexical
+    assert trained.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
+    assert halfway.wanted == pytest.approx((trained.wanted + whole.wanted) / 2, abs=1e-4)
+    assert trained.denied == halfway.denied == whole.denied == whole.wanted
 
 
 def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
