@@ -552,6 +552,14 @@ def test_recorded_captions_alone_are_single_turns_and_their_pairs_are_covered(sh
     assert fit.facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
 
 
+def test_only_dialogs_of_several_turns_need_a_product_for_each_turn(retriever, tmp_path):
+    many = {"turns": 7, "exclude_shown": True}
+    fit, _ = retriever(users=["recorded"], **many)
+    assert fit.module.source.turns == 1
+    with pytest.raises(UserError, match="needs a product for each of the --turns 7, found 6 products"):
+        retriever(users=["recorded", "differences"], **many, run=tmp_path / "other")
+
+
 def test_long_validations_are_thinned_evenly(retriever, monkeypatch):
     monkeypatch.setattr(retriever_run, "VALIDATED", 2)
     fit, _ = retriever()
@@ -683,6 +691,20 @@ def test_a_page_of_the_first_stage_has_pictures_before_or_after_their_sentences(
     assert len(orders) == 2 and DOCUMENTS in fit.facts["data"]["checksums"]
 
 
+def test_a_page_about_all_products_that_are_not_held_out_is_trained_on(mixed, chatsearcher, monkeypatch):
+    data, names = mixed
+
+    def of_three(items, stores):
+        return frozen_features([*names, "D000000002"], stores)
+
+    monkeypatch.setattr(chatsearcher_run, "frozen_features", of_three)
+    fit, _ = chatsearcher(data=data, subtasks=["t"], stage="captions")
+    positions = fit.module.features.positions
+    [page] = fit.module.train_examples[-1]
+    assert set(positions) == {*names, "D000000002"}
+    assert set(page.images) == {positions[name] for name in names}
+
+
 def test_a_long_page_is_divided_and_never_loses_a_picture(mixed, chatsearcher):
     data, (first, _) = mixed
     page = [part for _ in range(12) for part in (TurnPicture(first), Text("a red dress longer please sure"))]
@@ -705,6 +727,13 @@ def test_a_captioner_reads_labels_with_attrs(attrs, shop, tmp_path, fitted):
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
     captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", attrs=attrs))
     assert fit.facts["sizes"]["attributes"] == (len(shop.features.attribute_words) if attrs else 0)
+
+
+def test_a_captioner_can_be_trained_with_a_pair_per_step(shop, tmp_path, fitted):
+    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=1))
+    assert len(fit.batches[0]) == len(fit.batches[0].dataset)
 
 
 @pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
