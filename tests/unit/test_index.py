@@ -118,6 +118,20 @@ def test_a_single_query_for_which_an_index_finds_too_few_is_noticed_among_many(e
     assert torch.allclose(far_BK, expected_far_BK)
 
 
+class FindsTheLast:
+    """An index that finds the last three products for all queries, and no more."""
+
+    def __call__(self, query_BD, count, allowed_N=None, wider=1.0):
+        return torch.tensor([[37, 38, 39] + [-1] * (count - 3)] * len(query_BD))
+
+
+def test_what_an_index_does_not_find_is_not_shown():
+    line = a_line(40)
+    last_1D = line.vectors_ND[39:]
+    cost_1K, item_1K = line.with_index(FindsTheLast()).top(last_1D, 3)
+    assert item_1K.tolist() == [[39, 38, 37]] and cost_1K.tolist() == [[0, 1, 4]]
+
+
 class FindsTheFirst:
     """An index that finds the first products for all queries; it counts how often it is asked."""
 
@@ -169,6 +183,15 @@ def test_what_faiss_does_not_know_is_refused(exact, query_QD, factory):
 def test_too_few_products_to_learn_an_index_from_are_refused(exact, query_QD, factory, told):
     with pytest.raises(UserError, match=told):
         approximate(exact, factory, query_QD)
+
+
+@needs_faiss
+def test_a_list_for_each_product_is_the_most_that_an_index_has():
+    line = a_line(20)
+    found, _ = approximate(line, "IVF20,Flat", line.vectors_ND)
+    assert found.top(line.vectors_ND, 1)[1][:, 0].tolist() == list(range(20))
+    with pytest.raises(UserError, match="IVF21,Flat needs at least 21 products, found 20"):
+        approximate(line, "IVF21,Flat", line.vectors_ND)
 
 
 @needs_faiss
