@@ -9,7 +9,7 @@ import torch
 
 from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
-from fashioniq.data.conversations import Conversations
+from fashioniq.data.conversations import Conversations, write_items
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError
@@ -205,6 +205,19 @@ def test_a_loaded_chatsearcher_has_the_items_of_a_split_and_category(shop, conve
         chatsearcher.load(run, Selection(None, "test", "cpu", None, "shirts", None))
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_chatsearcher_searches_among_two_items_at_least(shop, conversation_folder, tmp_path, count):
+    some = dict(list(Conversations(conversation_folder).items.items())[:count])
+    write_items(tmp_path, some.values())
+    chosen = Selection(shop.store, "train", "cpu", tmp_path, None, None)
+    if count < 2:
+        with pytest.raises(UserError, match=r"expected items of train in .*, found 1"):
+            chatsearcher.load(conversation_folder / "run", chosen)
+    else:
+        system = chatsearcher.load(conversation_folder / "run", chosen)
+        assert system.gallery.items.ids == list(some)
+
+
 def test_a_chatsearcher_needs_its_conversations_and_features(shop, conversation_folder, tmp_path):
     run = shutil.copytree(conversation_folder / "run", tmp_path / "run")
     (run / "config.yaml").unlink()
@@ -274,7 +287,9 @@ def test_what_is_offered_comes_before_the_reply(talking):
         ConversationTurn("assistant", (Text("sure"), TurnPicture(ids[2]))),
     )
     assert retriever._offered(offer, 1) == (ConversationTurn("assistant", (TurnPicture(ids[0]),)),)
-    assert retriever._offered(Message(questions=["sure"]), 0) == (ConversationTurn("assistant", (Text("sure"),)),)
+    assert retriever._offered(Message(questions=["sure"]), 0) == (
+        ConversationTurn("assistant", (Text("sure"),)),
+    )
     assert retriever._offered(Message(questions=[""]), 0) == () == retriever._offered(Message(), 0)
 
 
