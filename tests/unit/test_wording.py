@@ -10,6 +10,7 @@ from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import Wish, Wishes
+from fashioniq.loop.labels import kinds_of
 from fashioniq.loop.wording import Wording
 
 COLORS, PATTERNS = ("red", "light blue", "black"), ("floral", "striped")
@@ -193,6 +194,23 @@ def test_a_denied_label_is_denied_with_its_kinds_and_a_wanted_one_is_wanted_as_i
     assert bonus_of("not casual", wording(denied=1)).tolist() == (-kinds).tolist()
     assert bonus_of("casual", wording(wanted=1)).tolist()[IDS.index("P0")] == 1
     assert bonus_of("not smart casual", wording(denied=1)).tolist() == (-having("smart casual")).tolist()
+
+
+def test_the_kinds_of_a_label_are_the_others_that_end_with_its_words():
+    labels = [
+        "casual",
+        "smart casual",
+        "very smart casual",
+        "v neck",
+        "deep v neck",
+        "bottleneck",
+        "neck line",
+    ]
+    assert kinds_of(labels) == {
+        "casual": {"smart casual", "very smart casual"},
+        "smart casual": {"very smart casual"},
+        "v neck": {"deep v neck"},
+    }
 
 
 def test_a_step_is_taken_from_the_labels_of_the_product_talked_about():
