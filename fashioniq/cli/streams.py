@@ -12,7 +12,9 @@ from contextlib import contextmanager, suppress
 from fashioniq.files import UserError, one_line, why
 
 _NO_MEMORY = re.compile(
-    "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread", re.I
+    "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread|"
+    "error return without exception set",  # what Python says where it has no room for the reason
+    re.I,
 )
 
 

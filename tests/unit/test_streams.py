@@ -138,6 +138,7 @@ def failing(error):
             "DefaultCPUAllocator",
         ),
         (failing(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")), "CUDA out of memory"),
+        (failing(SystemError("error return without exception set")), "error return without"),
         (chained, "libblas.so: failed"),
     ],
 )
@@ -152,7 +153,11 @@ def test_a_name_that_no_file_can_have_is_told_in_a_line(monkeypatch, capsys):
     monkeypatch.setattr(cli, "_run", lambda arguments: os.stat("x" * 5000))
     assert main([]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: xxx") and "is too long for a path; shorten it\n" in error and len(error) < 150
+    assert (
+        error.startswith("error: xxx")
+        and "is too long for a path; shorten it\n" in error
+        and len(error) < 150
+    )
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError(2, "No such file", "weights"), UnicodeEncodeError("ascii", "é", 0, 1, "x")])  # fmt: skip
