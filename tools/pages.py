@@ -40,7 +40,8 @@ TEST = (
 )
 LINE = 110  # maximum characters per line
 COSTS = {"minutes", "GB", "seeds"}
-BAR, GAP, LEFT, SCALE = 18, 8, 300, 4.0  # pixels: bar height, gap, label width, width of one percent
+BAR, GAP, LEFT, SCALE = 18, 5, 300, 3.5  # pixels: bar height, gap, label width, width of one percent
+COLUMNS, TITLE = 2, 85  # tables side by side in the plot, and characters of a line of their titles
 COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c", "#8a5cc2")
 
 
@@ -68,25 +69,34 @@ def overview_page(template: str, studies: Sequence[Study]) -> str:
 
 
 def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
-    """Bar plot as SVG: a measure in percent after the last turn for each row, with the range over seeds."""
+    """Bar plot as SVG, two tables side by side: a measure in percent after the last turn, with the range over seeds.
+
+    It has the tables with a reference of dialogs of one turn, and of sessions of different lengths.
+    """
     lines: list[str] = []
-    top = 0.0
+    top, lowest, column = 0.0, 0.0, 0
     for study in studies:
-        if not (tables := [table for table in study.tables if table.facts.get("turns")]):
-            continue
-        top += 2 * BAR
-        lines.append(f'<text x="0" y="{top:.0f}" font-weight="bold">{escape(study.title)}</text>')
-        for table in tables:
-            pooled = any(column.endswith("last turn") for column in table.columns)
-            turn = "last turn" if pooled else f"turn {table.facts['turns'][-1]['turn']}"
-            shown = f"{measure} {turn}"
-            top += BAR + GAP
-            lines.append(f'<text x="0" y="{top:.0f}">{escape(table.title)}: {shown}</text>')
+        for table in study.tables:
+            pooled = any(name.endswith("last turn") for name in table.columns)
+            turns = table.facts.get("turns") or []
+            if table.reference is None or not (pooled or len(turns) == 1):
+                continue
+            if column == COLUMNS:
+                top, column = lowest, 0
+            place = top + 2 * BAR
+            lines.append(f'<g transform="translate({column * (LEFT + 100 * SCALE + 60):.0f} 0)">')
+            lines += [
+                f'<text x="0" y="{place + line * BAR:.0f}" font-weight="bold">{escape(text)}</text>'
+                for line, text in enumerate(textwrap.wrap(table.title, TITLE))
+            ]
+            place += BAR * (len(textwrap.wrap(table.title, TITLE)) - 1)
             for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):
-                top += GAP
-                lines += _bar(row, shown, top, colour)
-                top += BAR
-    height, width = top + BAR, LEFT + 100 * SCALE + 60
+                place += GAP
+                lines += _bar(row, f"{measure} {'last turn' if pooled else 'turn 1'}", place, colour)
+                place += BAR
+            lines.append("</g>")
+            lowest, column = max(lowest, place), column + 1
+    height, width = lowest + BAR, COLUMNS * (LEFT + 100 * SCALE + 60)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#666">'
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 

@@ -232,7 +232,22 @@ def test_figures_of_the_prose_are_filled_in(build, tmp_path):
     build()
     assert "Ours: 62.00 ± 12.00." in (tmp_path / "docs/results/tiny.md").read_text()
     assert "Costs 2.00 min, 1.25 GB." in (tmp_path / "docs/results.md").read_text()
-    assert "62.00</text>" in (tmp_path / "docs/results/overview.svg").read_text()
+
+
+def test_the_plot_has_the_tables_of_one_turn_that_have_a_reference(study, build, tmp_path):
+    plot = tmp_path / "docs/results/overview.svg"
+    build()
+    assert "</text>" not in plot.read_text()  # dialogs of two turns
+    for path in study.glob("*.json"):
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps(content | {"turns": content["turns"][:1]}))
+    change(study, "turn 2", "turn 1")
+    build()
+    texts = re.findall(r">([^<>]+)</text>", plot.read_text())
+    assert texts == ["Own user", "ours", "31.00", "theirs", "21.00", "one seed", "35.00"]
+    change(study, "reference: theirs", "reference: null")
+    build()
+    assert "</text>" not in plot.read_text()
 
 
 def test_the_origin_names_machine_commit_and_date(build, tmp_path):
