@@ -131,7 +131,7 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
     )
     halfway: bool = option(
         False,
-        "save weights halfway between ridge regression and the end of the training (--model.kind linear)",
+        "save weights halfway between ridge regression and the end of the training (--model.kind linear or residual)",
         research=True,
     )
     loss: Loss = "cross-entropy"

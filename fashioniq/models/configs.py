@@ -114,8 +114,8 @@ class RetrieverConfig(ModelConfig):
     kind: str = option(  # type: ignore[misc]
         "linear",
         "architecture: linear (starts from ridge regression on captions; uses only the width, at most that "
-        "of the features), transformer (paper), rnn (Guo et al. 2018; ignores heads, hidden, layers and "
-        "attention), or a retriever of your own, with its own sizes",
+        "of the features), residual (linear, and a transformer that adds nothing at first), transformer (paper), rnn "
+        "(Guo et al. 2018; ignores heads, hidden, layers and attention), or one of your own, with its own sizes",
         part="retrievers",
     )
     width: int = option(256, "model width: size of all token vectors, and of the search space", least=1)
