@@ -13,12 +13,14 @@ torch and matplotlib make folders in /tmp and in the home folder when they are i
 
 import importlib.util
 import os
+import struct
 import sys
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, why
 
 try:
     import resource
@@ -84,7 +86,7 @@ def _compiled_operators_load() -> bool:
 
 class _BeforeLibraries(MetaPathFinder):
     """Raise MemoryError if torch is imported under a limit (`ulimit -v`) in which it has no room, and UserError if
-    Lightning, which reads the rank of the process when it is imported, would find no number.
+    Lightning, which reads the rank of the process when it is imported, would find no number, or Babel no time zone.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
@@ -94,6 +96,23 @@ class _BeforeLibraries(MetaPathFinder):
                 raise MemoryError(f"the limit is {limit / 1e9:.1f} GB of address space")
         if name == "lightning_fabric" and (given := [one for one in _RANKS if one in os.environ]):
             number_in(given[0])
+        if name == "babel.localtime":
+            check_time_zone()
+
+
+def check_time_zone() -> None:
+    """Raise UserError if the variable TZ names a file, and that is none of a time zone."""
+    path = os.environ.get("TZ", "").removeprefix(":")
+    if not os.path.exists(path):  # a name, known or not
+        return
+    try:
+        with open(path, "rb") as file:
+            ZoneInfo.from_file(file)
+    except (OSError, ValueError, IndexError, struct.error) as error:
+        raise UserError(
+            f"the variable TZ names {path}, which is no file of a time zone ({why(error)}); set it to a name such as "
+            "Europe/Berlin, or unset it"
+        ) from error
 
 
 def number_in(variable: str, default: int | None = None) -> int:

@@ -13,7 +13,7 @@ from fashioniq.files import UserError, one_line, why
 
 _NO_MEMORY = re.compile(
     "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread|"
-    "error return without exception set",  # what Python says where it has no room for the reason
+    "error return without exception set|could not create a primitive",  # of Python and oneDNN, without the reason
     re.I,
 )
 

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import resource
+import struct
 import sys
 from pathlib import Path
 
@@ -139,6 +140,7 @@ def failing(error):
         ),
         (failing(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")), "CUDA out of memory"),
         (failing(SystemError("error return without exception set")), "error return without"),
+        (failing(RuntimeError("could not create a primitive")), "could not create a primitive"),
         (chained, "libblas.so: failed"),
     ],
 )
@@ -204,6 +206,33 @@ def test_lightning_is_not_imported_where_the_rank_is_no_number(variables, refuse
     else:
         with pytest.raises(UserError, match=f"expected a number in the variable {refused}"):
             finder.find_spec("lightning_fabric")
+
+
+@pytest.mark.parametrize(
+    ("zone", "refused"),
+    [
+        ("Nowhere/Nothing", None),
+        ("", None),
+        ("zone", None),
+        (":zone", None),
+        (":/dev/zero", "the variable TZ names /dev/zero, which is no file of a time zone"),
+        ("folder", r"folder, which is no file of a time zone \(.*Is a directory"),
+        ("half", r"half, which is no file of a time zone .* unset it"),
+    ],
+)
+def test_a_time_zone_that_is_a_file_is_one_of_a_time_zone(zone, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    utc = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + bytes(6) + b"UTC\0"  # RFC 8536
+    Path("zone").write_bytes(utc)
+    Path("half").write_bytes(utc[:46])
+    Path("folder").mkdir()
+    monkeypatch.setenv("TZ", zone)
+    finder = compat._BeforeLibraries()
+    if refused is None:
+        assert finder.find_spec("babel.localtime") is None
+    else:
+        with pytest.raises(UserError, match=refused):
+            finder.find_spec("babel.localtime")
 
 
 def test_streams_of_others_stay_as_they_are(monkeypatch):
