@@ -84,7 +84,7 @@ def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard
         str(CARD),
         name=name,
         about=_plain(about),
-        results=[_plain(one) for one in found],
+        results=[_plain(one) | _plain(one.facts) for one in found],
         measures=MEASURES,
     )
 

@@ -149,13 +149,14 @@ def test_the_card_is_made_of_the_files_of_the_run(on_hub, runs):
     text = (on_hub / "README.md").read_text()
     about = read_run(runs.retriever, RetrieverRun)
     head = yaml.safe_load(text.split("---\n")[1])
-    last = json.loads((runs.dialogs / "metrics.json").read_text())["turns"][-1]
+    metrics = json.loads((runs.dialogs / "metrics.json").read_text())
+    last = metrics["turns"][-1]
     (result,) = head["model-index"][0]["results"]  # the evaluation of other weights is left out
     assert {one["type"]: one["value"] for one in result["metrics"]} == {
         name: round(last[name], 4) for name in ("P", "R@1", "R@10", "MRR")
     }
     assert (
-        f"| 12 | 12 | 3 | {last['P']:.2f} | {last['R@1']:.2f} | {last['R@10']:.2f} | {last['MRR']:.3f} |"
+        f"| {metrics['user']} (of the training) | {metrics['captions']} | test | 12 | 12 | 3 | {last['P']:.2f} | {last['R@1']:.2f} | {last['R@10']:.2f} | {last['MRR']:.3f} |"
         in text
     )
     for part in (about.data.fingerprint, about.data.captions, about.provenance.command, about.checksum):
