@@ -115,6 +115,11 @@ def check_time_zone() -> None:
         ) from error
 
 
+def has_memory_limit() -> bool:
+    """Whether the address space of this process is limited (`ulimit -v`)."""
+    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
 def number_in(variable: str, default: int | None = None) -> int:
     """Number in a variable of the environment. Raises UserError if it has none."""
     text = os.environ.get(variable, str(default))

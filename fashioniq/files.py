@@ -271,9 +271,8 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
 
 
 def _finite(text: str) -> float:
-    if not math.isfinite(
-        number := float(text)
-    ):  # Python reads NaN, Infinity and 1e999, which JSON does not have
+    number = float(text)
+    if not math.isfinite(number):  # Python also reads NaN and Infinity, and 1e999 as infinite
         raise ValueError(f"{text} is no finite number")
     return number
 

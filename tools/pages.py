@@ -40,8 +40,8 @@ TEST = (
 )
 LINE = 110  # maximum characters per line
 COSTS = {"minutes", "GB", "seeds"}
-BAR, GAP, LEFT, SCALE = 18, 5, 300, 3.5  # pixels: bar height, gap, label width, width of one percent
-COLUMNS, TITLE = 2, 85  # tables side by side in the plot, and characters of a line of their titles
+BAR, GAP, LEFT, SCALE = 18, 5, 360, 3.5  # pixels: bar height, gap, label width, width of one percent
+COLUMNS, TITLE = 2, 95  # tables side by side in the plot, and characters of a line of their titles
 COLOURS = ("#2a62c4", "#c2410c", "#0f7b6c", "#8a5cc2")
 
 
@@ -71,7 +71,7 @@ def overview_page(template: str, studies: Sequence[Study]) -> str:
 def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
     """Bar plot as SVG, two tables side by side: a measure in percent after the last turn, with the range over seeds.
 
-    It has the tables with a reference of dialogs of one turn, and of sessions of different lengths.
+    Tables with a reference are plotted, if they are about one turn or about sessions of several lengths.
     """
     lines: list[str] = []
     top, lowest, column = 0.0, 0.0, 0
@@ -83,13 +83,13 @@ def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
                 continue
             if column == COLUMNS:
                 top, column = lowest, 0
-            place = top + 2 * BAR
+            place, title = top + 2 * BAR, textwrap.wrap(f"{study.title}: {table.title}", TITLE)
             lines.append(f'<g transform="translate({column * (LEFT + 100 * SCALE + 60):.0f} 0)">')
             lines += [
                 f'<text x="0" y="{place + line * BAR:.0f}" font-weight="bold">{escape(text)}</text>'
-                for line, text in enumerate(textwrap.wrap(table.title, TITLE))
+                for line, text in enumerate(title)
             ]
-            place += BAR * (len(textwrap.wrap(table.title, TITLE)) - 1)
+            place += BAR * (len(title) - 1)
             for row, colour in zip(table.rows, COLOURS * len(table.rows), strict=False):
                 place += GAP
                 lines += _bar(row, f"{measure} {'last turn' if pooled else 'turn 1'}", place, colour)

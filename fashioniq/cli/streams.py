@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from fashioniq import compat
 from fashioniq.files import UserError, one_line, why
 
 _NO_MEMORY = re.compile(
-    "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread|"
-    "error return without exception set|could not create a primitive",  # of Python and oneDNN, without the reason
-    re.I,
+    "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread", re.I
 )
+# what Python and oneDNN say under a limit, where they have no room for the reason
+_LIMITED = re.compile("error return without exception set|could not create a primitive")
 
 
 _LOCALE = "the encoding of the locale, {}, does not have; set LC_ALL=C.UTF-8"
@@ -129,7 +130,8 @@ def end_of(error: Exception) -> tuple[int, str] | None:
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
     for one in reversed(chain):  # the first reason is the most exact
-        if isinstance(one, MemoryError) or _NO_MEMORY.search(str(one)):
+        limited = _LIMITED.search(str(one)) and compat.has_memory_limit()
+        if isinstance(one, MemoryError) or _NO_MEMORY.search(str(one)) or limited:
             return 2, (
                 f"not enough memory ({why(one)}); end other programs, raise the limit (ulimit -v), or give smaller "
                 "sizes"

@@ -20,6 +20,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, read_json
 
 SESSION_SPLITS = ("train", "val")
+CAPTIONS = 2  # captions per turn, which are joined
 _SESSION_FOLDERS, _GALLERY_FOLDERS = (".", "data"), (".", "image_splits", "../image_splits")
 
 
@@ -101,8 +102,8 @@ def sessions_among(folder: Path, category: str, products: Collection[str]) -> li
     found = [session for session in sessions if session.inside(products)]
     if not found:
         raise UserError(
-            f"none of the {len(sessions):,} sessions of {category} in {folder} is among the {len(products):,} products "
-            "of train that have features; they are about the products of Fashion IQ, so leave them out of --users"
+            f"none of the {len(sessions):,} sessions of {category} in {folder} is about products of train alone that "
+            f"have features ({len(products):,} have); leave the folder out of --users"
         )
     return found
 

@@ -11,7 +11,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.facts import SessionFacts
-from fashioniq.data.sessions import SESSION_SPLITS, Session, leakage, read_sessions
+from fashioniq.data.sessions import CAPTIONS, SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
@@ -21,8 +21,6 @@ from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of
 from fashioniq.runs.wording import with_words_of
 from fashioniq.users.noisy import chances, corrupt, negation
 from fashioniq.users.recorded import RecordedReplies
-
-CAPTIONS = 2  # captions per turn, which are joined
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,15 @@ def fit_linear(
 ) -> tuple[LinearRetriever, dict[str, float]]:
     """Linear retriever of captioned pairs whose products are all in `items`; its width is that of the features.
 
-    The penalty is chosen on a tenth of the pairs, which no other example is about. Also returns it, and P on the held-out pairs with it; the
-    final weights are fitted to all pairs.
+    The penalty is chosen on a tenth of the pairs, which no other example is about. Also returns it, and P on the
+    held-out pairs with it; the final weights are fitted to all pairs.
     """
     shuffled = random.Random(seed).sample(list(pairs), len(pairs))
     cut = max(1, len(pairs) // HELD_OUT)
     held_out = shuffled[:cut]
-    known = {(pair.candidate, pair.target) for pair in held_out}  # sessions say other things about the same pairs
+    known = {
+        (pair.candidate, pair.target) for pair in held_out
+    }  # sessions say other things about the same pairs
     rest = [pair for pair in shuffled[cut:] if (pair.candidate, pair.target) not in known] or shuffled
     model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)

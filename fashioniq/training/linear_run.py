@@ -19,12 +19,13 @@ from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.run_files import refuse_foreign, write_config
-from fashioniq.training.users import SESSIONS, sessions_of
+from fashioniq.training.user_names import SESSIONS, check_users, sessions_of
 from fashioniq.training.wording import fit_wording
 
 
 def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
-    """Fit the linear retriever of a category to captions and sessions of people, without epochs; return a line.
+    """Fit the linear retriever of a category without epochs, to recorded captions, and to sessions in --users; return
+    a summary.
 
     Its width is that of the features. Raises UserError if a file is missing, or if the folder already has a run.
     """
@@ -35,6 +36,7 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     store = open_store(settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, "train")
     items = store.items(catalog.ids("train"))
+    check_users(settings.users)
     sessions = sessions_of(settings.users, catalog.category, items)
     said = with_steps(pairs, sessions)
     vocabulary = Vocabulary.of(text for pair in said for text in pair.captions)

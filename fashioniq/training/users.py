@@ -5,7 +5,7 @@ per training step, keep it to words that mean the same to all of them.
 """
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from fashioniq.config import TrainRetriever
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.languages import language
-from fashioniq.data.sessions import Session, holds_sessions, sessions_among, with_steps
+from fashioniq.data.sessions import CAPTIONS, with_steps
 from fashioniq.data.words import SPECIAL, Vocabulary
-from fashioniq.features.selection import pairs_with_features, run_folder, split_items
+from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
@@ -35,13 +35,13 @@ from fashioniq.training.dialog_sources import (
 )
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
+from fashioniq.training.user_names import SESSIONS, check, names_of, sessions_of
 from fashioniq.users.by_name import named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
-SESSIONS = "sessions"
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
 
 
@@ -77,10 +77,10 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     Raises UserError if a captioner is missing or does not match, if the catalog lacks what a user needs,
     or if an option needs a simulated user.
     """
-    names = _names(settings, catalog)
+    names = names_of(settings, catalog)
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     sessions = sessions_of(names, catalog.category, items["train"])
-    _check(settings, names, sessions)
+    check(settings, names, sessions)
     simulators = {
         name: load_simulator(
             Path(name),
@@ -141,7 +141,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             return RecordedDialogs(recorded, items)
         if name in sessions:
             rows = [(one.target, one.turns, 1.0) for one in sessions[name]]
-            return RecordedSessions({"train": rows, "val": []}, items, vocabulary, longest, SESSIONS)
+            words = longest if fitted else CAPTIONS * longest
+            return RecordedSessions({"train": rows, "val": []}, items, vocabulary, words, SESSIONS)
         if name == "differences":
             return DialogSimulation(
                 lambda split, some, seed: DescribingUser(speakers[split], vocabulary, max_words, seed),
@@ -208,61 +209,6 @@ def captioner_dialogs(
         name=name,
         **options,
     )
-
-
-def _names(settings: TrainRetriever, catalog: Catalog) -> list[str]:
-    """Names of the users, with the folder of the captioner; one that is named twice occurs once."""
-    run = run_folder(settings.captioner, "captioner", settings.category, settings.attrs)
-    labelled = any(any(catalog.labels.get(name, ())) for name in catalog.ids("train"))
-    names = settings.users or [
-        "captioner",
-        *(["differences"] if labelled else []),
-        *(["recorded"] if any(pair.target for pair in catalog.pairs("train")) else []),
-    ]
-    if "differences" in names and not labelled:
-        raise UserError(
-            f"--users differences needs attribute labels, found none of the train products in {catalog.root}; "
-            "make them with `fashioniq extract-attributes`, or leave differences out"
-        )
-    for name in names:
-        known = name in ("captioner", "recorded") or plugins.is_part("users", name)
-        if not known and not Path(name).is_dir():
-            raise UserError(
-                "expected captioner, differences, recorded, a run of train-captioner, a folder of Multiturn FashionIQ "
-                f"or a user of your own in --users, found {name}"
-            )
-    if "captioner" in names and not settings.captioner and not run.exists():
-        command = f"fashioniq train-captioner --data {settings.data} --category {settings.category}"
-        command += f" --features {settings.features}" if settings.features else ""
-        raise UserError(
-            f"found no captioner in {run}, the default of --captioner; train it with "
-            f"`{command}{' --attrs' if settings.attrs else ''}`, give another with --captioner, or train "
-            "without a captioner with --users differences recorded"
-        )
-    return list(dict.fromkeys(str(run) if name == "captioner" else name for name in names))
-
-
-def sessions_of(names: Sequence[str], category: str, items: Items) -> dict[str, list[Session]]:
-    """Recorded sessions about these products in each of the folders among the names of users."""
-    folders = [name for name in names if not plugins.is_part("users", name) and holds_sessions(Path(name))]
-    return {name: sessions_among(Path(name), category, items.positions) for name in folders}
-
-
-def _check(settings: TrainRetriever, names: list[str], sessions: Collection[str] = ()) -> None:
-    """Raise UserError for an option that recorded captions alone cannot have, or that a policy needs."""
-    if settings.stage == "policy":
-        if not settings.init_from:
-            raise UserError("--stage policy improves a trained retriever; give its run with --init-from")
-        if "recorded" in names or sessions or settings.turns < 2:
-            raise UserError(
-                "--stage policy looks ahead in simulated dialogs of two turns or more; give --users captioner or "
-                "differences, and more --turns"
-            )
-    if not set(names) - {"recorded", *sessions} and settings.word_noise:
-        raise UserError(
-            f"--word-noise {settings.word_noise} needs a simulated user; "
-            "it cannot be combined with recorded --users alone"
-        )
 
 
 def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:

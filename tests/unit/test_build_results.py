@@ -244,7 +244,7 @@ def test_the_plot_has_the_tables_of_one_turn_that_have_a_reference(study, build,
     change(study, "turn 2", "turn 1")
     build()
     texts = re.findall(r">([^<>]+)</text>", plot.read_text())
-    assert texts == ["Own user", "ours", "31.00", "theirs", "21.00", "one seed", "35.00"]
+    assert texts == ["Tiny: Own user", "ours", "31.00", "theirs", "21.00", "one seed", "35.00"]
     change(study, "reference: theirs", "reference: null")
     build()
     assert "</text>" not in plot.read_text()

@@ -139,8 +139,6 @@ def failing(error):
             "DefaultCPUAllocator",
         ),
         (failing(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")), "CUDA out of memory"),
-        (failing(SystemError("error return without exception set")), "error return without"),
-        (failing(RuntimeError("could not create a primitive")), "could not create a primitive"),
         (chained, "libblas.so: failed"),
     ],
 )
@@ -206,6 +204,14 @@ def test_lightning_is_not_imported_where_the_rank_is_no_number(variables, refuse
     else:
         with pytest.raises(UserError, match=f"expected a number in the variable {refused}"):
             finder.find_spec("lightning_fabric")
+
+
+@pytest.mark.parametrize("text", ["error return without exception set", "could not create a primitive"])
+def test_what_libraries_say_under_a_limit_means_too_little_memory(text, monkeypatch):
+    for limit, told in ((resource.RLIM_INFINITY, False), (3 * 10**9, True)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, limit=limit: (limit, limit))
+        found = streams.end_of(SystemError(text))
+        assert found == (2, found[1]) and "not enough memory" in found[1] if told else found is None
 
 
 @pytest.mark.parametrize(

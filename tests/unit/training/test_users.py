@@ -14,10 +14,11 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.languages import language
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.files import UserError
+from fashioniq.loop.messages import Message
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_retriever
-from fashioniq.training import users
+from fashioniq.training import user_names, users
 from fashioniq.training.callbacks import epoch_seed
 from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs
 from fashioniq.training.linear import MAX_WORDS, examples_of
@@ -46,17 +47,18 @@ def without(shop, folder, *names):
 
 def test_by_default_the_users_are_those_for_which_the_catalog_has_data(shop, settings_of, tmp_path):
     (tmp_path / "runs" / "captioner-dresses").mkdir(parents=True)
+    (tmp_path / "runs" / "captioner-dresses" / "model.json").touch()
     own = ["runs/captioner-dresses", "differences", "recorded"]
-    assert users._names(settings_of(), shop.catalog) == own
-    assert users._names(settings_of(), without(shop, tmp_path / "a", "attributes")) == [own[0], own[2]]
+    assert user_names.names_of(settings_of(), shop.catalog) == own
+    assert user_names.names_of(settings_of(), without(shop, tmp_path / "a", "attributes")) == [own[0], own[2]]
     (tmp_path / "runs" / "captioner-dresses-attrs").mkdir()
-    assert users._names(settings_of(attrs=True), shop.catalog)[0] == "runs/captioner-dresses-attrs"
+    assert user_names.names_of(settings_of(attrs=True), shop.catalog)[0] == "runs/captioner-dresses-attrs"
     named = settings_of(users=["recorded", "captioner", "runs/captioner-dresses", "recorded"])
-    assert users._names(named, shop.catalog) == ["recorded", "runs/captioner-dresses"]
+    assert user_names.names_of(named, shop.catalog) == ["recorded", "runs/captioner-dresses"]
 
 
 def test_a_captioner_that_is_given_need_not_be_there_yet(shop, settings_of):
-    found = users._names(settings_of(captioner="some/run", users=["captioner"]), shop.catalog)
+    found = user_names.names_of(settings_of(captioner="some/run", users=["captioner"]), shop.catalog)
     assert found == ["some/run"]
 
 
@@ -71,15 +73,22 @@ def test_without_the_default_captioner_the_command_that_trains_it_is_told(
     shop, settings_of, options, command
 ):
     with pytest.raises(UserError, match="found no captioner in runs/captioner-dresses") as found:
-        users._names(settings_of(**options), shop.catalog)
+        user_names.names_of(settings_of(**options), shop.catalog)
     assert f"`fashioniq train-captioner --data {shop.data} {command}" in str(found.value)
 
 
 def test_users_that_cannot_be(shop, settings_of, tmp_path):
     with pytest.raises(UserError, match="--users differences needs attribute labels"):
-        users._names(settings_of(users=["differences"]), without(shop, tmp_path / "a", "attributes"))
-    with pytest.raises(UserError, match="in --users, found somebody"):
-        users._names(settings_of(users=["somebody"]), shop.catalog)
+        user_names.names_of(settings_of(users=["differences"]), without(shop, tmp_path / "a", "attributes"))
+    (tmp_path / "empty").mkdir()
+    for name in ("somebody", str(tmp_path / "empty")):
+        with pytest.raises(UserError, match=f"in --users, found {name}"):
+            user_names.names_of(settings_of(users=[name]), shop.catalog)
+        settings = settings_of(
+            users=["recorded", name], epochs=0, model=RetrieverConfig(kind="linear"), run=tmp_path / "r"
+        )
+        with pytest.raises(UserError, match=f"in --users, found {name}"):
+            train_retriever(settings)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +109,9 @@ def test_users_that_cannot_be(shop, settings_of, tmp_path):
 def test_options_that_need_simulated_users(settings_of, options, names, found):
     sessions = {"mt"} & set(names)
     if found is None:
-        return users._check(settings_of(**options), names, sessions)
+        return user_names.check(settings_of(**options), names, sessions)
     with pytest.raises(UserError, match=found):
-        users._check(settings_of(**options), names, sessions)
+        user_names.check(settings_of(**options), names, sessions)
 
 
 def test_recorded_captions_and_differences_are_sources_in_their_order(shop, settings_of):
@@ -189,9 +198,20 @@ def test_sessions_of_people_are_a_source_and_their_steps_are_examples(shop, sett
     steps = [(first, text, second) for first, second in pairwise(ids[:3]) for text in new]
     assert found.examples == examples_of(pairs) + steps, "the recorded pair counts once"
     assert "glittery" in found.vocabulary.words
-    alone = training_users(settings_of(**given | {"users": [str(sessions)]}), shop.catalog, shop.features)
-    assert alone.kind == "recorded" and alone.names == ["sessions"] and alone.pairs_alone is None
-    assert len(alone.examples) == 3 * 3 and "glittery" in alone.vocabulary.words
+    both = training_users(
+        settings_of(**given | {"users": ["recorded", str(sessions)]}), shop.catalog, shop.features
+    )
+    assert both.kind == "recorded" and both.pairs_alone is None and both.examples == found.examples
+    with pytest.raises(UserError, match="are not about; add another user to --users, such as recorded"):
+        training_users(settings_of(users=[str(sessions)]), shop.catalog, shop.features)
+
+
+def test_a_transformer_reads_both_captions_of_a_turn(shop, settings_of, sessions):
+    found = training_users(settings_of(users=["recorded", str(sessions)]), shop.catalog, shop.features)
+    source = found.sources[1]
+    source.enter("train", 0, torch.device("cpu"))
+    said = source.train(torch.arange(1), 0).user.reply(torch.tensor([0]), Message(), 0)
+    assert found.max_words == 8 and said.words_BL.shape == (1, 16)
 
 
 def test_ridge_regression_is_fitted_to_the_steps_of_sessions_too(shop, settings_of, sessions, tmp_path):
@@ -211,7 +231,9 @@ def test_sessions_about_other_products_cannot_be_trained_with(shop, settings_of,
     rows = json.loads((sessions / "dress.train.json").read_text())
     (sessions / "dress.train.json").write_text(json.dumps(rows[2:]))
     settings = settings_of(users=["recorded", str(sessions)])
-    with pytest.raises(UserError, match=r"none of the 1 sessions of dresses .* leave them out of --users"):
+    with pytest.raises(
+        UserError, match=r"none of the 1 sessions of dresses .* leave the folder out of --users"
+    ):
         training_users(settings, shop.catalog, shop.features)
     (sessions / "dress.train.json").rename(sessions / "shirt.train.json")
     with pytest.raises(UserError, match=r"expected dress\.train\.json in"):
@@ -277,6 +299,7 @@ def test_captioners_are_loaded_with_the_options_and_named_by_their_folders(
     runs = [tmp_path / "a", tmp_path / "b", tmp_path / "deep" / "a"]
     for run in runs:
         run.mkdir(parents=True)
+        (run / "model.json").touch()
     settings = settings_of(users=[str(runs[0]), str(runs[1])], beam=3, samples=1)
     found = training_users(settings, shop.catalog, shop.features)
     assert [source.name for source in found.sources] == ["a", "b"] and found.captioner == runs[0]
