@@ -1,5 +1,7 @@
 """The linear retriever: ridge regression as scikit-learn solves it, and its query by turns."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -178,6 +180,25 @@ def test_one_pair_in_ten_is_held_out_and_one_at_least(count, held, monkeypatch):
     items = Items.without_attributes([str(n) for n in range(7)], torch.eye(7))
     fit_linear(pairs, items, WORDS, seed=0)
     assert [len(some) for some in seen] == [held] * len(linear.PENALTIES)
+
+
+def test_what_else_is_said_about_a_pair_is_held_out_with_it(monkeypatch):
+    fitted, held = [], []
+
+    class Fitting(linear.Fitting):
+        def __init__(self, model, vocabulary, items, examples):
+            fitted.append({(candidate, target) for candidate, _, target in examples})
+            super().__init__(model, vocabulary, items, examples)
+
+    monkeypatch.setattr(linear, "Fitting", Fitting)
+    monkeypatch.setattr(
+        linear, "_held_out_percentile", lambda model, words, gallery, held_out: held.append(held_out) or 0.0
+    )
+    names = [str(n) for n in range(21)]
+    pairs = [Pair(other, one, (word,)) for one, other in pairwise(names) for word in ("red", "blue")]
+    fit_linear(pairs, Items.without_attributes(names, torch.eye(21)), WORDS, seed=0)
+    apart = {(pair.candidate, pair.target) for pair in held[0]}
+    assert len(held[0]) == 4 and fitted == [set(pairwise(names)) - apart, set(pairwise(names))]
 
 
 def test_bigrams_of_two_examples_are_learned():
