@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from fashioniq import __version__
 from fashioniq.features.store import StoreIdentity
-from fashioniq.files import UserError, read_json, refuse_special, typed, write_json
+from fashioniq.files import UserError, one_line, read_json, refuse_special, typed, write_json
 from fashioniq.plugins import module_hint
 from fashioniq.provenance import Provenance
 
@@ -286,7 +286,13 @@ def weights_file(run: Path) -> Path:
 def _check_words(
     run: Path, about: _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun, name: str
 ) -> None:
-    """Raise UserError if the words are not as many as the model has ids, or one occurs twice."""
+    """Raise UserError if the words are not as many as the model has ids, or one occurs twice, or the most words of a
+    text are no number.
+    """
+    most = about.sizes.get("max_words", 1)
+    if type(most) is not int or most < 1:
+        found = one_line(repr(most), 40)
+        raise UserError(f"{run / 'model.json'} is damaged, it has max_words {found}; train the {name} again")
     expected, words = about.sizes.get("vocabulary", len(about.words)), about.words
     if len(words) != expected or len(set(words)) < len(words):
         found = f"{len(words)} words instead of {expected}" if len(words) != expected else "a word twice"

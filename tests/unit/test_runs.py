@@ -171,6 +171,16 @@ def test_a_value_of_a_wrong_type_is_refused_with_its_place(tmp_path):
         read_run(tmp_path, CaptionerRun)
 
 
+@pytest.mark.parametrize("most", ["8", 0, -1, 2.5, True, None, [8]])
+def test_the_length_of_a_text_is_a_number(tmp_path, most):
+    write_json(tmp_path / "model.json", WRITTEN["captioner"])
+    read_run(tmp_path, CaptionerRun)
+    sizes = WRITTEN["captioner"]["sizes"] | {"max_words": most}
+    write_json(tmp_path / "model.json", {**WRITTEN["captioner"], "sizes": sizes})
+    with pytest.raises(UserError, match=r"is damaged, it has max_words .*; train the captioner again"):
+        read_run(tmp_path, CaptionerRun)
+
+
 @pytest.mark.parametrize(
     "save", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save], ids=["pickle", "torch"]
 )
