@@ -92,7 +92,6 @@ class CaptionFiles:
                 not isinstance(row, dict)
                 or not all(isinstance(row.get(name, ""), str) for name in ("candidate", "target"))
                 or not all(_are_texts(row.get(name, [])) for name in ("captions", "people"))
-                or not _is_json(row)
             ):
                 raise UserError(
                     f'{path}, entry {number}: expected {{"target", "candidate", "captions"}}, '
@@ -184,15 +183,6 @@ class CaptionFiles:
 
     def _path(self, split: str) -> Path:
         return self.folder / f"cap.{self._name}.{split}.json"
-
-
-def _is_json(row: dict[str, Any]) -> bool:
-    """Whether an entry can be written again: Python also reads NaN."""
-    try:
-        json.dumps(row, allow_nan=False)
-    except ValueError:
-        return False
-    return True
 
 
 def _are_texts(value: Any) -> bool:

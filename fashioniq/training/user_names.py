@@ -52,10 +52,16 @@ def check_users(names: Sequence[str]) -> None:
             )
 
 
+def folders_of_sessions(names: Sequence[str]) -> list[str]:
+    """Those of the names that are folders of recorded sessions."""
+    return [name for name in names if not plugins.is_part("users", name) and holds_sessions(Path(name))]
+
+
 def sessions_of(names: Sequence[str], category: str, items: Items) -> dict[str, list[Session]]:
     """Recorded sessions about these products in each of the folders among the names of users."""
-    folders = [name for name in names if not plugins.is_part("users", name) and holds_sessions(Path(name))]
-    return {name: sessions_among(Path(name), category, items.positions) for name in folders}
+    return {
+        name: sessions_among(Path(name), category, items.positions) for name in folders_of_sessions(names)
+    }
 
 
 def check(settings: TrainRetriever, names: list[str], sessions: Collection[str]) -> None:

@@ -35,7 +35,7 @@ from fashioniq.training.dialog_sources import (
 )
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
-from fashioniq.training.user_names import SESSIONS, check, names_of, sessions_of
+from fashioniq.training.user_names import SESSIONS, check, folders_of_sessions, names_of, sessions_of
 from fashioniq.users.by_name import named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
@@ -78,9 +78,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     or if an option needs a simulated user.
     """
     names = names_of(settings, catalog)
-    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
-    sessions = sessions_of(names, catalog.category, items["train"])
-    check(settings, names, sessions)
+    folders = folders_of_sessions(names)
+    check(settings, names, folders)
     simulators = {
         name: load_simulator(
             Path(name),
@@ -92,8 +91,10 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             usual=DRAWN_IN_TRAINING,
         )[0]
         for name in names
-        if name != "recorded" and name not in sessions and not plugins.is_part("users", name)
+        if name != "recorded" and name not in folders and not plugins.is_part("users", name)
     }
+    items = {split: split_items(catalog, store, split) for split in ("train", "val")}
+    sessions = sessions_of(names, catalog.category, items["train"])
     speakers = {
         split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids], language(catalog.language))
         for split, some in items.items()

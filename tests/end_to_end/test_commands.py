@@ -275,7 +275,7 @@ def test_runs_of_earlier_versions_without_provenance_are_evaluated(evaluate, vec
 def test_first_candidates_can_be_given_back(evaluate):
     other = evaluate("seed 1", seed=1, samples=1)
     content = read(other / "first_candidates.json")
-    first = content["first"] | {"of another gallery": float("inf")}
+    first = content["first"] | {"of another gallery": "nothing"}
     (other / "first.json").write_text(json.dumps(content | {"first": first}))
     again = evaluate("again", first_candidates=other / "first.json", samples=1)
     assert read(again / "first_candidates.json")["first"] == content["first"]

@@ -1028,9 +1028,9 @@ def test_a_category_that_cannot_name_files_is_refused(shop):
     shop.write([row(number) for number in range(40)]).refused("is not a valid category", category="a/b")
 
 
-def test_an_entry_of_captions_that_cannot_be_written_again_is_refused(shop):
+def test_captions_with_a_number_that_cannot_be_written_again_are_refused(shop):
     shop.write([row(number) for number in range(60)]).run()
     path = shop.out / "captions/cap.shirt.train.json"
     path.write_text(json.dumps([{**json.loads(path.read_text())[0], "more": float("nan")}]))
-    with pytest.raises(UserError, match=r"cap\.shirt\.train\.json, entry 0: expected"):
+    with pytest.raises(UserError, match=r"cap\.shirt\.train\.json is not valid JSON \(NaN"):
         CaptionFiles(Catalog(shop.out, "shirts")).rows("train")

@@ -38,7 +38,7 @@ def test_the_words_of_a_captioner_are_those_of_train():
 
 def test_the_words_of_a_retriever_are_those_of_its_captioners_of_train_and_of_descriptions():
     described = [("C", "has pockets", "T")] * 2
-    found = users._vocabulary([Vocabulary(["longer"])], PAIRS, described)
+    found = users._vocabulary([Vocabulary(["longer"])], PAIRS["train"], described)
     assert words(found) == {"longer", "is", "red", "has", "pockets"}
 
 

@@ -161,6 +161,17 @@ def test_recorded_captions_alone_and_differences_alone(shop, settings_of):
     assert [target for _, _, target in found.examples] == [name for name in ids for _ in range(4)]
 
 
+def test_words_of_val_are_not_learned(shop, settings_of, tmp_path):
+    catalog = without(shop, tmp_path / "a")
+    path = catalog.root / "captions/cap.dress.val.json"
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([row | {"captions": ["is zigzagged", "is zigzagged"]} for row in rows]))
+    found = training_users(settings_of(users=["recorded"]), Catalog(catalog.root, "dresses"), shop.features)
+    assert found.pairs_alone["val"][0].captions == ("is zigzagged", "is zigzagged")
+    assert "zigzagged" not in found.vocabulary.words
+    assert not any("zigzagged" in text for _, text, _ in found.examples)
+
+
 @pytest.fixture
 def sessions(shop, tmp_path):
     """Folder with a session of three products of train, one that repeats a recorded pair, and one about others."""
