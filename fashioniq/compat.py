@@ -6,7 +6,7 @@ Declaring the schemas is sufficient for what this package uses: transforms and m
 `io.read_image`.
 
 With less address space than torch and BLAS take, loading them ends in a crash, or never; Lightning reads
-variables of launchers when it is imported: `check_before_libraries`.
+variables of launchers when it is imported, and Babel the time zone: `check_before_libraries`.
 
 torch and matplotlib make folders in /tmp and in the home folder when they are imported: `keep_caches_together`.
 """
@@ -101,7 +101,7 @@ class _BeforeLibraries(MetaPathFinder):
 
 
 def check_time_zone() -> None:
-    """Raise UserError if the variable TZ names a file, and that is none of a time zone."""
+    """Raise UserError if the variable TZ names a file that is not a time zone file."""
     path = os.environ.get("TZ", "").removeprefix(":")
     if not os.path.exists(path):  # a name, known or not
         return
@@ -110,7 +110,7 @@ def check_time_zone() -> None:
             ZoneInfo.from_file(file)
     except (OSError, ValueError, IndexError, struct.error) as error:
         raise UserError(
-            f"the variable TZ names {path}, which is no file of a time zone ({why(error)}); set it to a name such as "
+            f"the variable TZ names {path}, which is not a time zone file ({why(error)}); set it to a name such as "
             "Europe/Berlin, or unset it"
         ) from error
 
@@ -129,7 +129,9 @@ def number_in(variable: str, default: int | None = None) -> int:
 
 
 def check_before_libraries() -> None:
-    """Look at the limit of the address space when torch is first imported, and at the rank before Lightning is."""
+    """Look at the limit of the address space when torch is first imported, at the rank before Lightning is, and at the
+    time zone before Babel is.
+    """
     if not any(isinstance(finder, _BeforeLibraries) for finder in sys.meta_path):
         sys.meta_path.insert(0, _BeforeLibraries())
 

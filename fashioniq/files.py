@@ -264,7 +264,9 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     except OSError as error:
         raise UserError(f"cannot read {what} {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise UserError(f"{what} {path} is not valid JSON ({why(error)}): get or create it again") from error
+        raise UserError(
+            f"{what} {path} is not valid JSON ({why(error)}): download or create the file again"
+        ) from error
     if kind is not None and not isinstance(content, kind):
         raise UserError(f"{what} {path}: expected a {kind.__name__}, found a {type(content).__name__}")
     return content
@@ -273,7 +275,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):  # Python also reads NaN and Infinity, and 1e999 as infinite
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return number
 
 

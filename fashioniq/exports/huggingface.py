@@ -84,8 +84,19 @@ def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard
         str(CARD),
         name=name,
         about=_plain(about),
-        results=[_plain(one) | _plain(one.facts) for one in found],
+        results=[
+            _plain(one) | _plain(one.facts) | {"of_training": _of_training(one, about)} for one in found
+        ],
         measures=MEASURES,
+    )
+
+
+def _of_training(metrics: TurnMetrics, about: RetrieverRun) -> bool:
+    """Whether the user of an evaluation, or others of its kind whose words are recorded, took part in the training."""
+    user = str(metrics.facts.user)
+    recorded = (("recorded", "recorded captions"), ("sessions", "recorded sessions"))
+    return user in (*about.users, about.user) or any(
+        name in about.users and kind in user for name, kind in recorded
     )
 
 

@@ -68,10 +68,8 @@ def fit_linear(
     shuffled = random.Random(seed).sample(list(pairs), len(pairs))
     cut = max(1, len(pairs) // HELD_OUT)
     held_out = shuffled[:cut]
-    known = {
-        (pair.candidate, pair.target) for pair in held_out
-    }  # sessions say other things about the same pairs
-    rest = [pair for pair in shuffled[cut:] if (pair.candidate, pair.target) not in known] or shuffled
+    apart = {(pair.candidate, pair.target) for pair in held_out}  # sessions say more about some of them
+    rest = [pair for pair in shuffled[cut:] if (pair.candidate, pair.target) not in apart] or shuffled
     model = new_linear(examples_of(pairs), vocabulary, items.features_ND.shape[1])
     embed_by_principal_components(model, items.features_ND)
     found: dict[float, float] = {}

@@ -19,7 +19,7 @@ from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.training.linear import fit_linear
 from fashioniq.training.run_files import refuse_foreign, write_config
-from fashioniq.training.user_names import SESSIONS, check_users, sessions_of
+from fashioniq.training.user_names import SESSIONS, check_users, folders_of_sessions, sessions_of
 from fashioniq.training.wording import fit_wording
 
 
@@ -37,7 +37,7 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     pairs = pairs_with_features(catalog, store, "train")
     items = store.items(catalog.ids("train"))
     check_users(settings.users)
-    sessions = sessions_of(settings.users, catalog.category, items)
+    sessions = sessions_of(folders_of_sessions(settings.users), catalog.category, items)
     said = with_steps(pairs, sessions)
     vocabulary = Vocabulary.of(text for pair in said for text in pair.captions)
     model, found = fit_linear(said, items, vocabulary, settings.seed)

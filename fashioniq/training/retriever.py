@@ -16,11 +16,7 @@ from fashioniq.loop.messages import Asker, Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.training.dialog_sources import (
-    DialogSource,
-    DialogStarts,
-    Source,
-)
+from fashioniq.training.dialog_sources import DialogSource, DialogStarts, Source
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import (
     FusedTraining,

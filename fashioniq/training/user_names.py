@@ -57,18 +57,14 @@ def folders_of_sessions(names: Sequence[str]) -> list[str]:
     return [name for name in names if not plugins.is_part("users", name) and holds_sessions(Path(name))]
 
 
-def sessions_of(names: Sequence[str], category: str, items: Items) -> dict[str, list[Session]]:
-    """Recorded sessions about these products in each of the folders among the names of users."""
-    return {
-        name: sessions_among(Path(name), category, items.positions) for name in folders_of_sessions(names)
-    }
+def sessions_of(folders: Sequence[str], category: str, items: Items) -> dict[str, list[Session]]:
+    """Recorded sessions about these products in each of these folders."""
+    return {name: sessions_among(Path(name), category, items.positions) for name in folders}
 
 
 def check(settings: TrainRetriever, names: list[str], sessions: Collection[str]) -> None:
-    """Raise UserError for an option that recorded captions alone cannot have, or that a policy needs, and for sessions
-    alone.
-    """
-    if not set(names) - {*sessions}:
+    """Raise UserError for sessions alone, and for an option that a policy needs or that only simulated users have."""
+    if set(names) <= {*sessions}:
         raise UserError(
             f"the epoch is chosen on products of val, which the sessions of {names[0]} are not about; "
             "add another user to --users, such as recorded"

@@ -94,7 +94,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         if name != "recorded" and name not in folders and not plugins.is_part("users", name)
     }
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
-    sessions = sessions_of(names, catalog.category, items["train"])
+    sessions = sessions_of(folders, catalog.category, items["train"])
     speakers = {
         split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids], language(catalog.language))
         for split, some in items.items()

@@ -221,12 +221,12 @@ def test_what_libraries_say_under_a_limit_means_too_little_memory(text, monkeypa
         ("", None),
         ("zone", None),
         (":zone", None),
-        (":/dev/zero", "the variable TZ names /dev/zero, which is no file of a time zone"),
-        ("folder", r"folder, which is no file of a time zone \(.*Is a directory"),
-        ("half", r"half, which is no file of a time zone .* unset it"),
+        (":/dev/zero", "the variable TZ names /dev/zero, which is not a time zone file"),
+        ("folder", r"folder, which is not a time zone file \(.*Is a directory"),
+        ("half", r"half, which is not a time zone file .* unset it"),
     ],
 )
-def test_a_time_zone_that_is_a_file_is_one_of_a_time_zone(zone, refused, tmp_path, monkeypatch):
+def test_a_file_that_the_time_zone_names_is_a_time_zone_file(zone, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     utc = b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + bytes(6) + b"UTC\0"  # RFC 8536
     Path("zone").write_bytes(utc)
