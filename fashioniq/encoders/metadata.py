@@ -21,7 +21,7 @@ from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder
 from fashioniq.files import UserError
 
-DIMENSIONS = 256  # or less if train has fewer words
+DIMENSIONS = 512  # or less if train has fewer words
 OFTEN = 3  # products of train that a word must occur in
 
 
