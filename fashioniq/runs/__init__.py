@@ -181,7 +181,7 @@ class ChatSearcherRun(msgspec.Struct, kw_only=True):
 
 
 class ZeroShotRun(msgspec.Struct, kw_only=True):
-    """model.json of a search without training: the encoder by its name, and the features that it searches."""
+    """model.json of a search without training; `shown` is the weight of the product talked about."""
 
     KIND: ClassVar[str] = "zero-shot search"
     version: str = __version__
@@ -190,6 +190,7 @@ class ZeroShotRun(msgspec.Struct, kw_only=True):
     encoder: str
     features: StoreIdentity
     data: CatalogOrigin
+    shown: float = 0.5
     metrics: Figures | UnsetType = UNSET
     checksum: str | UnsetType = UNSET
     provenance: Provenance | UnsetType = UNSET

@@ -39,11 +39,16 @@ def with_words_of(
         catalog, items.ids, vocabulary, about.weights, seen, said=about.said, learned=learned, words=words
     )
     if isinstance(system.retriever, ReadsTexts):
-        system.retriever.wanted = lambda text: _wanted(wording, text)
+        system.retriever.wanted = wanted_by(wording)
     offers = Offers(items.ids, lambda: catalog.offers, wording.size_name)
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording), offers=offers)
 
 
-def _wanted(wording: Wording, text: str) -> str:
-    request = wording.read(text)
-    return " ".join([request.asserted, *request.unknown]).strip()
+def wanted_by(wording: Wording) -> Callable[[str], str]:
+    """Function that gives the words of a text that ask for something, without denials."""
+
+    def wanted(text: str) -> str:
+        request = wording.read(text)
+        return " ".join([request.asserted, *request.unknown]).strip()
+
+    return wanted

@@ -1,6 +1,6 @@
 """The retriever of a search without training: the vectors of a pretrained encoder.
 
-The query of a turn is the vector of the words that ask for something, plus SHOWN times that of the product talked
+The query of a turn is the vector of the words that ask for something, plus `shown` times that of the product talked
 about, at unit length; the query of the turns before is added with weight DECAY. All vectors are taken from the mean of
 their kind, since those of all products, and of all texts, are alike.
 """
@@ -21,7 +21,7 @@ from fashioniq.loop.rollout import MAX_WORDS
 from fashioniq.runs import ZeroShotRun, read_run
 from fashioniq.runs.weights import load_weights
 
-SHOWN = 0.5  # weight of the product talked about, beside the words of a reply
+SHOWN = 0.5  # weight of the product talked about, beside the words of a reply, where no captions say another
 DECAY = 0.5  # weight of the query of the turn before
 
 
@@ -42,8 +42,8 @@ class ZeroShotRetriever:
 
     max_words = MAX_WORDS  # of a reply; the service splits longer ones into clauses
 
-    def __init__(self, encoder: Encoder, means: Means, device: torch.device) -> None:
-        self.encoder, self.device = encoder, device
+    def __init__(self, encoder: Encoder, means: Means, device: torch.device, shown: float = SHOWN) -> None:
+        self.encoder, self.device, self.shown = encoder, device, shown
         self._means = means.to(device)
         self.wanted: Callable[[str], str] = str  # the words of a text that ask for something
 
@@ -58,13 +58,14 @@ class ZeroShotRetriever:
     @torch.no_grad()
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
-        own_BD = self._words(turn.reply.texts or [""] * len(state))
+        own_BD = self.words(turn.reply.texts or [""] * len(state))
         if turn.item is not None and turn.item.embedded_BD is None:  # a mean says nothing
-            own_BD = own_BD + SHOWN * self.embed_images(turn.item.features_BD)
+            own_BD = own_BD + self.shown * self.embed_images(turn.item.features_BD)
         sum_BD = unit(own_BD) + DECAY * state
         return unit(sum_BD), sum_BD
 
-    def _words(self, texts: Sequence[str]) -> Tensor:
+    @torch.no_grad()
+    def words(self, texts: Sequence[str]) -> Tensor:
         """Vectors of what texts ask for, B×D; zero for denials alone."""
         wanted = [self.wanted(text) for text in texts]
         vectors_BD = self.encoder.texts(wanted).to(self.device)
@@ -78,9 +79,9 @@ def load_retriever(
     run: Path, catalog: Catalog, store: FeatureStore, device: torch.device
 ) -> ZeroShotRetriever:
     """Retriever of a run that `prepare` wrote, for a store with vectors of its encoder."""
-    name = read_run(run, ZeroShotRun).encoder
-    encoder = encoders.load(name, device=device, catalog=catalog)
-    check_encoder(store, name, encoder)
+    about = read_run(run, ZeroShotRun)
+    encoder = encoders.load(about.encoder, device=device, catalog=catalog)
+    check_encoder(store, about.encoder, encoder)
     means = Means(encoder.size)
     load_weights(run, means)
-    return ZeroShotRetriever(encoder, means, device)
+    return ZeroShotRetriever(encoder, means, device, about.shown)

@@ -1,12 +1,16 @@
 """Search without training: the vectors of a pretrained encoder, and the words of the catalog.
 
-Denials and wishes count by the score of words with the weights WEIGHTS, which outweigh any similarity. `prepare` writes
-this as a run, which other commands take.
+Denials and wishes count by the score of words, by default with the weights WEIGHTS, which outweigh any similarity.
+`prepare` writes this as a run, which other commands take. Where the catalog has people's captions, it
+chooses by them these weights and how much the product talked about counts.
 """
 
+import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import torch
 import yaml
 
 from fashioniq import encoders
@@ -14,26 +18,31 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
-from fashioniq.data.wording import WordingRun, obeying
+from fashioniq.data.wording import Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
+from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
 from fashioniq.files import UserError, atomic_write
 from fashioniq.locks import locked
 from fashioniq.loop.rollout import System
+from fashioniq.loop.weighing import Asked, fit_weights
+from fashioniq.loop.wording import Wording
 from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.training_data import Selection, settings_of
 from fashioniq.runs.weights import save_model, save_wording
-from fashioniq.runs.wording import with_words_of
-from fashioniq.runs.zero_shot import Means, load_retriever
+from fashioniq.runs.wording import wanted_by, with_words_of
+from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retriever
 
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
+SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0)  # choices of the weight of the product talked about
+FEWEST, CAPTIONS = 100, 600  # captions of people by which the weights are chosen
 
 
 def prepare(
@@ -81,8 +90,12 @@ def prepare(
         "category": catalog.category,
         "features": str(store.root.resolve()),
     }
+    means = _means(encoder, store, catalog)
+    weights, shown, figures = _fit(encoder, means, store, catalog)
     with locked(run):
-        save_wording(run, LabelModel(encoder.size, 0), WordingRun(weights=WEIGHTS, labels=[]))
+        save_wording(
+            run, LabelModel(encoder.size, 0), WordingRun(weights=weights, labels=[], figures=figures)
+        )
         with atomic_write(run / "config.yaml") as temporary:
             temporary.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
         about = ZeroShotRun(
@@ -91,8 +104,9 @@ def prepare(
             encoder=where["encoder"],
             features=store.identity,
             data=CatalogOrigin(folder=settings["data"], fingerprint=catalog.fingerprint()),
+            shown=shown,
         )
-        save_model(run, _means(encoder, store, catalog), about)
+        save_model(run, means, about)
     return run
 
 
@@ -108,6 +122,42 @@ def _means(encoder: Encoder, store: FeatureStore, catalog: Catalog) -> Means:
     if texts := list(labels)[:MEANT]:
         means.texts_D.copy_(encoder.texts(texts).cpu().mean(0))
     return means
+
+
+@torch.no_grad()
+def _fit(
+    encoder: Encoder, means: Means, store: FeatureStore, catalog: Catalog
+) -> tuple[Weights, float, dict[str, float]]:
+    """The weights of words and of the product talked about by which the targets of people's captions rank best; the
+    default ones with fewer than FEWEST captions.
+    """
+    try:
+        pairs = pairs_with_features(catalog, store, "train")
+    except UserError:  # this category has no captions of people
+        return WEIGHTS, SHOWN, {}
+    asked = [(pair.candidate, text, str(pair.target)) for pair in pairs for text in pair.captions]
+    if len(asked) < FEWEST:
+        return WEIGHTS, SHOWN, {}
+    asked = random.Random(0).sample(asked, min(CAPTIONS, len(asked)))
+    items = store.items(catalog.ids("train"))
+    wording = Wording.of(catalog, items.ids, Vocabulary([]), Weights(1.0, 1.0, 1.0), learned=())
+    retriever = ZeroShotRetriever(encoder, means, torch.device("cpu"))
+    retriever.wanted = wanted_by(wording)
+    vectors_ND, words_ED = (
+        items.embedded(retriever.embed_images).cpu(),
+        retriever.words([text for _, text, _ in asked]),
+    )
+    place = items.positions
+    parts = [wording.parts(text, place[candidate]) for candidate, text, _ in asked]
+
+    def examples(shown: float) -> Iterator[Asked]:
+        for (candidate, _, target), words_D, part in zip(asked, words_ED, parts, strict=True):
+            query_D = unit(words_D + shown * vectors_ND[place[candidate]])
+            yield Asked(vectors_ND @ query_D, part, place[candidate], place[target])
+
+    found = {shown: fit_weights(examples(shown)) for shown in SHOWN_OR}
+    best = min(found, key=lambda shown: found[shown][1]["log_rank"])
+    return found[best][0], best, found[best][1]
 
 
 def load(run: Path, chosen: Selection) -> System:

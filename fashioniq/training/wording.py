@@ -1,26 +1,24 @@
 """What words add to the score of a product: fitted to the labels of the training products and to held-out captions.
 
-The model of labels is logistic regression on the features, for products of which only pictures are known. A wish that
-is understood should be obeyed, unless held-out captions of people show that the labels are wrong or incomplete: then
-words have smaller weights.
+The model of labels is logistic regression on the features, for products of which only pictures are known.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from fashioniq.data.attributes import label_matrix, label_vocabulary
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
-from fashioniq.data.wording import OUTWEIGHS, Weights, WordingRun, obeying
+from fashioniq.data.wording import Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
+from fashioniq.loop import weighing
+from fashioniq.loop.weighing import LEXICAL, Asked
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
-from fashioniq.models.linear import LinearRetriever
 from fashioniq.runs.weights import save_wording
 from fashioniq.training.linear import (
     PENALTY,
@@ -35,10 +33,6 @@ LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
 HELD_OUT = 5  # one product, or pair, in five
 QUERIES = 600  # held-out captions
-LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
-WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
-KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
-MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
 # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
 TRAINED = 1 / 3
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
@@ -110,11 +104,8 @@ def fit_weights(
 ) -> tuple[Weights, dict[str, float]]:
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
-    Where wishes that outweigh any similarity keep most of what the best weights gain in the mean log rank of the
-    targets, they are taken: the labels are right, and a search should obey; wishes that had to be interpreted weigh
-    less, since steps and other names are often meant in another way. Otherwise the best weights are taken, but only a
-    `share` for wishes: all for ridge regression, less for vectors that are trained further, which follow the labels,
-    but hardly denials and other words of titles.
+    `share` is that of wishes with small weights: all for ridge regression, less for vectors that are trained further,
+    which follow the labels, but hardly denials and other words of titles.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]
@@ -134,39 +125,15 @@ def fit_weights(
     of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
     by_sight = SeenLabels(of_labels, list(said.kinds), items, said.hues)
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
-    log_rank = _log_ranks(model, wording, vocabulary, items, asked)
-    mean = {choice: float(log_E.mean()) for choice, log_E in log_rank.items()}
-    best = min(mean, key=lambda choice: mean[choice])
-
-    strong = min(((a, OUTWEIGHS) for a in LEXICAL), key=lambda choice: mean[choice])
-    without = mean[0.0, 0.0]
-    obeys = without - mean[strong] >= KEPT * (without - mean[best])
-    figures = {"captions": float(len(asked)), "log_rank": mean[best], "without": without}
-    if obeys:
-        return obeying(strong[0]), figures
-    lexical, wish = best
-    return Weights(lexical, round(share * wish, 4), wish, MEMORY), figures
-
-
-@torch.no_grad()
-def _log_ranks(
-    model: LinearRetriever,
-    wording: Wording,
-    vocabulary: Vocabulary,
-    items: Items,
-    asked: Sequence[tuple[str, str, str]],
-) -> dict[tuple[float, float], Tensor]:
-    """Logarithm of the rank of each target, for each pair of weights of BM25 and of wishes."""
     position_of, vectors_ND = items.positions, items.embedded(model.embed_images).cpu()
     words_EL = vocabulary.encode([caption for _, caption, _ in asked], 2 * model.max_words)
-    found: dict[tuple[float, float], list[Tensor]] = {(a, b): [] for a in LEXICAL for b in WISHES}
-    for (candidate, caption, target), words_L in zip(asked, words_EL, strict=True):
-        item, own = position_of[candidate], position_of[target]
-        query_1D = model.query_of(vectors_ND[item].unsqueeze(0), model.bag(words_L.unsqueeze(0)))
-        similar_N = (vectors_ND @ query_1D[0]).double()
-        lexical_N, wishes_N = (torch.from_numpy(part_N).double() for part_N in wording.parts(caption, item))
-        for (a, b), ranks in found.items():
-            score_N = similar_N + a * lexical_N + b * wishes_N
-            score_N[item] = -float("inf")  # what is talked about is not shown again
-            ranks.append((score_N > score_N[own]).sum() + 1)
-    return {choice: torch.stack(ranks).double().log() for choice, ranks in found.items()}
+
+    def ranked() -> Iterator[Asked]:
+        for (candidate, caption, target), words_L in zip(asked, words_EL, strict=True):
+            item = position_of[candidate]
+            query_1D = model.query_of(vectors_ND[item].unsqueeze(0), model.bag(words_L.unsqueeze(0)))
+            similar_N = (vectors_ND @ query_1D[0]).double()
+            yield Asked(similar_N, wording.parts(caption, item), item, position_of[target])
+
+    with torch.no_grad():
+        return weighing.fit_weights(ranked(), share)

@@ -69,6 +69,7 @@ WRITTEN = {
     },
     "zero-shot search": {
         "kind": "zero-shot search", "category": "dresses", "encoder": "clip", "features": IDENTITY, "data": ORIGIN,
+        "shown": 0.5,
     },
 }  # fmt: skip  # keys and their order, as the trainings give them
 CAPTIONER = described(WRITTEN["captioner"])

@@ -1,6 +1,7 @@
 """Stored vectors of a gallery, its index, the queries that measure it, and search without training."""
 
 import json
+import random
 import shutil
 from types import SimpleNamespace
 
@@ -25,10 +26,10 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
-from fashioniq.runs import galleries
+from fashioniq.runs import ZeroShotRun, galleries, read_run
 from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
 from fashioniq.runs.training_data import Selection, settings_of
-from fashioniq.runs.zero_shot import Means, ZeroShotRetriever
+from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever
 from fashioniq.systems import load, zero_shot
 
 CPU = torch.device("cpu")
@@ -221,7 +222,7 @@ def test_products_and_texts_are_taken_from_their_means():
     retriever = retriever_of(products=(0.6, 0.0), texts=(0.0, 1.0))
     assert torch.allclose(retriever.embed_images(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.0, 1.0]]))
     # "ab" is (1, 1), less (0, 1)
-    assert torch.allclose(retriever._words(["ab", "", "c"]), torch.tensor([[1.0, 0], [0, 0], [0, 0]]))
+    assert torch.allclose(retriever.words(["ab", "", "c"]), torch.tensor([[1.0, 0], [0, 0], [0, 0]]))
 
 
 def test_a_query_adds_half_of_the_product_talked_about_and_half_of_the_turn_before():
@@ -240,7 +241,7 @@ def test_a_query_adds_half_of_the_product_talked_about_and_half_of_the_turn_befo
 def test_a_text_that_asks_for_nothing_has_no_direction():
     retriever = retriever_of(texts=(0.5, 0.0))
     retriever.wanted = lambda text: text.replace("not b", "").strip()
-    assert torch.allclose(retriever._words(["not b", "aa not b"]), torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    assert torch.allclose(retriever.words(["not b", "aa not b"]), torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
 
 
 @pytest.fixture
@@ -297,6 +298,56 @@ def test_the_means_are_those_of_products_and_of_labels(own, letters, shop, seen)
     assert settings_of(run)["features"] == str(seen.root.resolve())
     blind = load_file(zero_shot.prepare("blind", own, "dresses", device="cpu") / "weights.safetensors")
     assert torch.equal(blind["texts_D"], blind["products_D"]) and blind["products_D"].abs().sum() > 0
+
+
+def letters_of(a, b):
+    return "a" * a + "b" * b
+
+
+def shop_with_captions(folder, count, of_target):
+    """A catalog of titles such as "aab", whose captions name the target, or one that is like what is shown."""
+    draw = random.Random(0)
+    kinds = [(a, b) for a in range(1, 9) for b in range(1, 9)]
+    titles = {f"p{number}": {"title": letters_of(*kind)} for number, kind in enumerate(kinds)}
+    pairs = []
+    for _ in range(count):
+        shown, target, other = draw.sample(range(len(kinds)), 3)
+        if not of_target:  # the neighbor by angle
+            angle = [np.arctan2(*kind) for kind in kinds]
+            target = min(set(range(len(kinds))) - {shown}, key=lambda one: abs(angle[one] - angle[shown]))
+        a, b = kinds[target if of_target else other]
+        pairs.append(
+            {"candidate": f"p{shown}", "target": f"p{target}", "captions": [letters_of(10 * a, 10 * b)]}
+        )
+    contents = {"titles/dress.train.json": titles, "captions/cap.dress.train.json": pairs}
+    for split, ids in (("train", [*titles]), ("val", ["v"]), ("test", ["t"])):
+        contents[f"image_splits/split.dress.{split}.json"] = ids
+        contents[f"attributes/asin2attr.dress.{split}.json"] = {}
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("of_target", "shown"), [(True, 0.0), (False, 2.0)])
+def test_captions_of_people_decide_how_much_the_product_shown_counts(letters, tmp_path, of_target, shown):
+    data = shop_with_captions(tmp_path / "data", 100, of_target)
+    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    figures = json.loads((run / "wording.json").read_text())["figures"]
+    assert figures["captions"] == 100 and figures["log_rank"] <= figures["without"]
+    system = zero_shot.load(run, Selection(None, "train", "cpu", None, None, None))
+    assert system.retriever.shown == read_run(run, ZeroShotRun).shown == shown
+    product = about(3.0, 4.0)
+    query_BD, _ = system.retriever.step(system.retriever.start(1), turn("b", product))
+    expected = system.retriever.words(["b"]) + shown * system.retriever.embed_images(product.features_BD)
+    assert torch.allclose(query_BD, normalize(expected))
+
+
+def test_few_captions_of_people_decide_nothing(letters, tmp_path):
+    run = zero_shot.prepare("blind", shop_with_captions(tmp_path / "data", 99, True), "dresses", device="cpu")
+    assert read_run(run, ZeroShotRun).shown == SHOWN
+    written = json.loads((run / "wording.json").read_text())
+    assert written["weights"]["lexical"] == zero_shot.WEIGHTS.lexical and written["figures"] == {}
 
 
 def test_search_without_training_needs_a_catalog_and_one_category(own, letters, tmp_path):

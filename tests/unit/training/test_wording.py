@@ -11,14 +11,12 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.wording import INTERPRETED, Weights
 from fashioniq.data.words import Vocabulary
+from fashioniq.loop.weighing import LEXICAL, MEMORY, WISHES
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs.weights import load_wording
 from fashioniq.training.wording import (
     HALFWAY,
-    LEXICAL,
-    MEMORY,
     TRAINED,
-    WISHES,
     fit_labels,
     fit_weights,
     fit_wording,
