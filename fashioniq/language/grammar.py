@@ -42,6 +42,7 @@ class Grammar:
     nouns: Mapping[str, str]  # family that a noun stands for
     lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
     collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
+    persons: tuple[tuple[str, ...], ...]  # keys of words for the same people
     places: Places
     alternatives: frozenset[str]
     exclusive: frozenset[str]
@@ -86,6 +87,9 @@ def grammar(code: str) -> Grammar:
         roles.setdefault(key, set()).add("filler")
         for phrase in split(given["places"]["like"]):
             roles.setdefault(phrase_of(f"{phrase} {key}"), set()).add("like")
+    persons = tuple(tuple(map(key_of, split(words))) for words in given["persons"])
+    for key in (word for words in persons for word in words):
+        roles.setdefault(key, set()).add("filler")
     synonyms = read_yaml(_FOLDER / "synonyms" / f"{code}.yaml")
     return Grammar(
         code,
@@ -100,6 +104,7 @@ def grammar(code: str) -> Grammar:
             for family, entry in given["collective"].items()
             for term in split(entry["terms"])
         },
+        persons=persons,
         places=places,
         alternatives=frozenset(split(given["alternatives"])),
         exclusive=frozenset(split(given["exclusive"])),

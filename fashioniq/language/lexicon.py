@@ -20,6 +20,9 @@ _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _OTHERS = 0.25  # share of the products from which on other garments make it say something
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
 _FEW = 8  # products, which fill a first page
+_PERSONS = (
+    0.05  # share of the products that titles or labels must name for two groups of people to tell them apart
+)
 _STEMMERS = {"en": "english", "de": "german"}
 
 
@@ -63,6 +66,7 @@ class Lexicon:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
         self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words)
         self.find = lru_cache(maxsize=20_000)(self._found)
+        self.persons = self._told_apart(products)
 
     @classmethod
     def of(
@@ -140,6 +144,22 @@ class Lexicon:
     def of_family(self, family: str) -> frozenset[str]:
         """Labels of a family."""
         return frozenset(label for label, its in self._terms.family_of.items() if its == family)
+
+    def _told_apart(self, products: int) -> dict[str, Term]:
+        """Words for people, such as "lady", with what labels or titles call them; none where they do not tell people
+        apart."""
+        found = []
+        for words in self.grammar.persons:
+            labels = {word: self._terms.of.get(word, FREE).labels for word in words}
+            named = {
+                word: max([self._titles[word], *(self._terms.count[label] for label in labels[word])])
+                for word in words
+            }
+            if sum(named.values()) >= max(1, _PERSONS * products):
+                best = max(words, key=lambda word: (bool(labels[word]), named[word]))
+                term = self._terms.of[best] if labels[best] else Term(instead=best)
+                found.append(dict.fromkeys(words, term))
+        return {word: term for group in found for word, term in group.items()} if len(found) > 1 else {}
 
     # words
 

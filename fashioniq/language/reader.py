@@ -103,7 +103,8 @@ class Reader:
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
         named = not unit.term.labels or any(self._names(unit, label) for label in unit.term.labels)
-        corrected = "" if unit.term.labels or unit.written == said else unit.written
+        written = unit.term.instead or unit.written
+        corrected = "" if unit.term.labels or written == said else written
         return Wish(
             unit.term.labels,
             said,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
@@ -10,6 +11,7 @@ from fashioniq.language.terms import COLOR, GARMENT, Term
 from fashioniq.language.tokens import Token, key_of, tokens_of
 
 LONGEST = 6  # words in a phrase
+_OTHER_NOUNS = ("occasion", "style")  # families whose words are more than the people before them
 _NONE: frozenset[str] = frozenset()
 _MARKS = frozenset('.,;:!?()[]|"“”„–—…\n\r-')
 
@@ -77,7 +79,7 @@ class Scanner:
                 units = self._matched(
                     [new for token in tokens for new in _replaced(token, meant.get(token, ()))]
                 )
-        return self._shades(self._heads(units))
+        return self._persons(self._shades(self._heads(units)))
 
     def _meant(self, unit: Unit) -> tuple[str, ...] | None:
         key = unit.tokens[0].key
@@ -185,6 +187,17 @@ class Scanner:
             else:
                 merged.append(unit)
         return merged
+
+    def _persons(self, units: list[Unit]) -> list[Unit]:
+        """Units where people are a wish, if the catalog tells them apart: not in "girls night"."""
+        made = []
+        for unit, following in zip_longest(units, units[1:]):
+            term = self.lexicon.persons.get(unit.key) if len(unit.tokens) == 1 else None
+            other = following is not None and (
+                following.unknown or (following.term is not None and following.term.family in _OTHER_NOUNS)
+            )
+            made.append(Unit(unit.tokens, term=term) if term is not None and not other else unit)
+        return made
 
 
 def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:

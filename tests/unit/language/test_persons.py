@@ -1,0 +1,60 @@
+"""Whom a product is for: a wish where titles or labels tell people apart, and no word at all elsewhere."""
+
+import pytest
+
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.reader import Reader
+
+
+def reader_of(titles, labels=(), language="en"):
+    """Reader of a catalog with these titles and how many products have each, or lists of labels with their numbers."""
+    lists = [words for words, count in labels for _ in range(count)] or [["dress"]] * 20
+    products = {f"p{number}": [words, [], [], [], [], []] for number, words in enumerate(lists)}
+    spread = [title for title, count in titles for _ in range(count)]
+    return Reader(Lexicon.of(products, spread, [], language))
+
+
+APART = [("Anna Women Dress", 17), ("Bella Girls Dress", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "denied"),
+    [
+        ("a dress for a lady", "women", False),
+        ("women's dress", "women", False),
+        ("for girls", "girls", False),
+        ("a girl dress", "girl", False),
+        ("not for girls", "girls", True),
+    ],
+)
+def test_people_are_a_wish_in_the_words_of_the_titles_that_tell_them_apart(text, words, denied):
+    (wish,) = reader_of(APART).read(text).wishes
+    assert (wish.words.removesuffix("s"), wish.denied, wish.labels) == (
+        words.removesuffix("s"),
+        denied,
+        frozenset(),
+    )
+
+
+@pytest.mark.parametrize("text", ["for my wife", "a girls trip", "for men", "for her"])
+def test_other_people_and_other_nouns_are_no_wish(text):
+    assert reader_of(APART).read(text).wishes == ()
+
+
+@pytest.mark.parametrize("titles", [[("Women Dress", 20)], [("Women Dress", 400), ("Girls Dress", 19)]])
+def test_people_are_no_wish_where_nearly_all_titles_say_the_same(titles):
+    labels = [(["dress"], sum(count for _, count in titles))]
+    request = reader_of(titles, labels).read("a dress for women")
+    assert request.wishes == () and request.unknown == ()
+
+
+def test_people_that_are_labels_are_obeyed_as_labels():
+    (wish,) = reader_of([], [(["dress", "women"], 12), (["dress", "men"], 8)]).read("for a lady").wishes
+    assert wish.labels == {"women"}
+
+
+def test_a_german_shop_tells_people_apart():
+    (wish,) = (
+        reader_of([("Kleid Damen", 12), ("Kleid Mädchen", 8)], language="de").read("für eine frau").wishes
+    )
+    assert wish.words == "damen"
