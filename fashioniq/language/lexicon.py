@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 
 import snowballstemmer
 
@@ -13,16 +13,15 @@ from fashioniq.data.languages import TYPES, language
 from fashioniq.data.words import tokenize
 from fashioniq.language.corrections import Corrections
 from fashioniq.language.grammar import grammar
-from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, Term, Terms
+from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, NAME, PERSON, Term, Terms
 from fashioniq.language.tokens import folded, key_of, keys_of
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _OTHERS = 0.25  # share of the products from which on other garments make it say something
 _TOGETHER = 0.25  # share of a label's products that have another from which on the two are no alternatives
 _FEW = 8  # products, which fill a first page
-_PERSONS = (
-    0.05  # share of the products that titles or labels must name for two groups of people to tell them apart
-)
+_PERSONS = 0.05  # least share of the products that titles or labels name for a group of people
+_NAMED = 2  # titles at least, and half of those with a word, that begin with it
 _STEMMERS = {"en": "english", "de": "german"}
 
 
@@ -36,11 +35,12 @@ class Lexicon:
         products: int,
         garments: int,
         titles: Mapping[str, int],
+        first: Mapping[str, int],
         words: Sequence[str],
         code: str,
     ) -> None:
         """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; of `titles`
-        per word."""
+        per word, and of those that begin with it."""
         self.grammar, self._together = grammar(code), together
         self.stem = lru_cache(maxsize=50_000)(
             snowballstemmer.stemmer(_STEMMERS.get(code, "english")).stemWord
@@ -56,8 +56,12 @@ class Lexicon:
         self._titles: Counter[str] = Counter()
         for word, count in titles.items():
             self._titles[folded(word)] += count
-        for word in sorted(self._titles):
-            self._terms.add(word, FREE)
+        begin: Counter[str] = Counter()
+        for word, count in first.items():
+            begin[folded(word)] += count
+        for word, count in sorted(self._titles.items()):
+            named = begin[word] >= max(_NAMED, count / 2)
+            self._terms.add(word, Term(family=NAME) if named else FREE)
         for word in words:
             self._terms.add(word, HEARD)
         self._stems: dict[str, Term] = {}
@@ -92,13 +96,14 @@ class Lexicon:
                 together[pair] += count
         for label, kind in (said or {}).items():
             counts[kind, label] += _FEW
-        title_words = Counter(word for title in titles for word in tokenize(title))
+        title_words = list(filter(None, map(tokenize, titles)))
         return cls(
             counts,
             together,
             products=len(labels),
             garments=sum(count for (kind, row), count in rows.items() if kind == TYPES["garment"] and row),
-            titles=title_words,
+            titles=Counter(chain.from_iterable(title_words)),
+            first=Counter(title[0] for title in title_words),
             words=list(words),
             code=language,
         )
@@ -157,7 +162,7 @@ class Lexicon:
             }
             if sum(named.values()) >= max(1, _PERSONS * products):
                 best = max(words, key=lambda word: (bool(labels[word]), named[word]))
-                term = self._terms.of[best] if labels[best] else Term(instead=best)
+                term = Term(labels[best], PERSON, "" if labels[best] else best)
                 found.append(dict.fromkeys(words, term))
         return {word: term for group in found for word, term in group.items()} if len(found) > 1 else {}
 
@@ -175,7 +180,7 @@ class Lexicon:
         palette = self._terms.palette
         last = words[-1] if len(words) > 1 else palette.shaded(words[-1])
         head = self._terms.of.get(last) or self._stems.get(self.stem(last)) if last else None
-        if head == FREE and palette.is_name(last):
+        if head is not None and not (head.labels or head.heard) and palette.is_name(last):
             return None  # a color that only titles have
         if head is not None and (head.family != COLOR or not head.labels):
             head = None

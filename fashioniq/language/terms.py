@@ -12,6 +12,7 @@ from fashioniq.language.grammar import Grammar
 from fashioniq.language.tokens import key_of, keys_of
 
 COLOR, GARMENT = "colour", "garment"
+PERSON, NAME = "person", "name"  # whom a product is for, and words that titles begin with, such as brands
 
 
 class Term(NamedTuple):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from fashioniq.language.terms import NAME, PERSON
+
 if TYPE_CHECKING:
     from fashioniq.language.lexicon import Lexicon
 
@@ -19,7 +21,9 @@ class Wish(NamedTuple):
     labels: frozenset[str]  # labels of the catalog, any of which satisfies the wish; empty for free words
     text: str  # the words that said so, as written
     place: tuple[int, int]  # their place in the text, in characters
-    family: str = ""  # family of the labels, such as "colour"; "" if there is none
+    family: str = (
+        ""  # family of the labels, such as "colour", or of free words (PERSON, NAME); "" if there is none
+    )
     denied: bool = False
     step: int = 0  # -1 or 1: less or more on the family's scale than the product talked about
     against: frozenset[str] = (
@@ -185,8 +189,10 @@ def _narrowed(old: Wish, new: Wish) -> Wish | None:
 
 def _contradicted(old: Wish, new: Wish, lexicon: Lexicon) -> Wish | None:
     """What is left of a wish of an earlier turn."""
-    wanted = not old.denied and not new.denied and bool(old.labels) and bool(new.labels)
-    if wanted and old.family == new.family:
+    wanted = not old.denied and not new.denied and old.family == new.family
+    if wanted and new.family in (PERSON, NAME):
+        return None
+    if wanted and old.labels and new.labels:
         if old.step or new.step:
             return None
         if lexicon.alternatives(old.labels, new.labels, new.family):

@@ -4,6 +4,7 @@ import pytest
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
+from fashioniq.language.wishes import Wishes
 
 
 def reader_of(titles, labels=(), language="en"):
@@ -58,3 +59,32 @@ def test_a_german_shop_tells_people_apart():
         reader_of([("Kleid Damen", 12), ("Kleid Mädchen", 8)], language="de").read("für eine frau").wishes
     )
     assert wish.words == "damen"
+
+
+def held_after(reader, *texts):
+    wishes = Wishes()
+    for text in texts:
+        wishes = wishes.after(reader.read(text), None, reader.lexicon)
+    return sorted(wish.words for wish in wishes.held)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "held"),
+    [
+        ("a dress for girls", "no, for women", ["women"]),
+        ("a dress by anna", "by bella instead", ["bella"]),
+        ("a dress by anna for women", "in bella", ["bella", "women"]),
+        ("a dress by anna or bella", "for women", ["anna", "bella", "women"]),
+        ("a dress by anna", "not by bella", ["anna", "bella"]),
+        ("a dress by anna", "the brand does not matter", []),
+        ("a dress by anna for women", "any brand", ["women"]),
+    ],
+)
+def test_other_people_and_another_name_replace_earlier_ones(first, then, held):
+    assert held_after(reader_of(APART), first, then) == held
+
+
+def test_words_in_titles_that_do_not_begin_them_are_no_names():
+    titles = [("Anna Odette Dress", 3), ("Bella Corsage Dress", 3), ("Corsage", 1), ("Zora Odette", 1)]
+    assert held_after(reader_of(titles), "odette", "corsage") == ["corsage", "odette"]
+    assert held_after(reader_of(titles), "bella", "zora") == ["bella", "zora"]  # begins a single title
