@@ -173,7 +173,7 @@ class AttributeTraining(FusedTraining):
         weights: list[nn.Parameter] = [weight for weight in self.model.parameters() if weight.requires_grad]
         optimizer = torch.optim.AdamW(weights, lr=self.learning_rate, weight_decay=0.01, fused=self.can_fuse)
         steps = int(self.trainer.estimated_stepping_batches)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(1, steps))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _prepare(self, images_BCHW: Tensor) -> Tensor:

@@ -108,9 +108,10 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         "catalog": catalog,
         "options": getattr(settings, "users_options", None),
     }
+    max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     for name in names:
         if name != "differences" and plugins.is_part("users", name):
-            described += _rehearsed(name, items["train"], **given)
+            described += _rehearsed(name, items["train"], max_words, **given)
     said = with_steps(pairs.get("train", []), sessions)
     examples = examples_of(said) if pairs or sessions else described
     if fitted and not examples and not settings.init_from:
@@ -122,7 +123,6 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         if settings.init_from
         else _vocabulary([simulator.words for simulator in simulators.values()], said, described)
     )
-    max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     longest = MOST_WORDS if fitted else max_words
 
     recorded = {
@@ -222,9 +222,10 @@ def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
     ]
 
 
-def _rehearsed(name: str, items: Items, **given: Any) -> list[Example]:
+def _rehearsed(name: str, items: Items, max_words: int, **given: Any) -> list[Example]:
     """What a user says about random pairs of products, the same in every training."""
-    user, _ = named_user(name, vocabulary=Vocabulary([]), max_words=1, ids=items.ids, items=items, **given)
+    given |= {"ids": items.ids, "items": items}
+    user, _ = named_user(name, vocabulary=Vocabulary([]), max_words=max_words, **given)
     chance, count = random.Random(0), len(items)
     pairs = [(target, chance.randrange(count)) for target in range(count) for _ in range(DESCRIBED)]
     target_R, item_R = torch.tensor(pairs).T

@@ -124,7 +124,7 @@ def fit_weights(
     said = said_of(catalog, items, rest, pixels)
     of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
     by_sight = SeenLabels(of_labels, list(said.kinds), items, said.hues)
-    wording = Wording.of(catalog, items.ids, vocabulary, Weights(1.0, 1.0, 1.0), by_sight, said=said.kinds)
+    wording = Wording.of(catalog, items.ids, vocabulary, Weights(), by_sight, said=said.kinds)
     position_of, vectors_ND = items.positions, items.embedded(model.embed_images).cpu()
     words_EL = vocabulary.encode([caption for _, caption, _ in asked], 2 * model.max_words)
 

@@ -203,6 +203,10 @@ def test_many_excluded_items_leave_enough_others(search):
     _, all_BK = candidates.top(query_BD, 100)
     _, item_BK = candidates.top(query_BD, 5, all_BK[:, :90])
     assert torch.equal(item_BK, all_BK[:, 90:95])
+    allowed_N = torch.arange(100) % 2 == 0
+    _, all_BK = candidates.top(query_BD, 50, allowed_N=allowed_N)
+    _, item_BK = candidates.top(query_BD, 5, all_BK[:, :40], allowed_N)
+    assert torch.equal(item_BK, all_BK[:, 40:45])
 
 
 @pytest.mark.parametrize("search", SEARCHES)

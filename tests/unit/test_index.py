@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from fashioniq.loop import exact as exact_search
 from fashioniq.loop import gallery, index
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.index import approximate, tuned
+from fashioniq.loop.index import FaissSearch, approximate, tuned
 from fashioniq.loop.milvus import MilvusSearch
 
 needs_faiss = pytest.mark.skipif(faiss is None, reason="FAISS is not installed")
@@ -351,6 +353,13 @@ def test_the_largest_value_needs_no_margin_and_too_little_recall_is_told():
 
 def test_values_of_the_searches_are_doubled():
     assert MilvusSearch.values == (32, 64, 128, 256, 512, 1024, 2048)
+
+
+@needs_faiss
+@pytest.mark.parametrize("factory", ["HNSW8", "IVF64,Flat"])
+def test_an_index_starts_with_a_quick_search_and_looks_at_twice_as_much_each_time(factory):
+    values = FaissSearch(faiss.index_factory(2, factory), factory).values
+    assert values[0] <= 32 and all(two == 2 * one for one, two in pairwise(values))
 
 
 @needs_faiss

@@ -154,6 +154,19 @@ def test_an_index_is_measured_on_queries_of_all_dialogs(options_of):
     assert task.batch([0]).system.gallery.index is not None
 
 
+def test_an_index_for_a_retriever_that_has_diverged_is_refused_in_a_line(options_of, monkeypatch):
+    def diverged(options, run):
+        parts = parts_of(options, run)
+        with torch.no_grad():
+            for weight in parts.retriever.parameters():
+                weight.fill_(float("nan"))
+        return parts
+
+    monkeypatch.setattr(fashion_iq, "parts_of", diverged)
+    with pytest.raises(UserError, match=r"queries are not finite numbers .* has diverged; train it again"):
+        fashion_iq.build(options_of(user=["differences"], index="Flat"))
+
+
 # recorded pairs
 
 

@@ -354,6 +354,15 @@ def test_the_prompts_of_dar_are_by_default_the_last_round_only_where_rounds_are_
     assert task.batch([0]).system.retriever.write([["a", "b"]]) == [("a, b",) if name == "join" else ("b",)]
 
 
+def test_without_a_language_model_the_text_of_dar_is_that_of_all_rounds_whatever_the_prompts(
+    shop, options_of
+):
+    [task] = dar.build(options_of(EvalDAR, generator="drawn:1", rewrite="last", query="rounds"))
+    retriever = task.batch([0]).system.retriever
+    assert retriever.write([["a", "b"]]) == [("b",)] and retriever.text.write([["a", "b"]]) == ["a, b"]
+    assert stated(task)["query"] == "rounds joined by ', '"
+
+
 class Rewriter:
     """In a language model's place: R1 gives the number of rounds, R2 two prompts of that text."""
 

@@ -49,6 +49,12 @@ def test_pictures_are_learnt_by_their_words(module, shuffled):
     assert 0.3 < right < 0.7 if shuffled else right > 0.9
 
 
+def test_pictures_are_learnt_from_black_at_minus_1_to_white_at_1_as_they_are_drawn():
+    pictures = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1)
+    pictures_BCHW, _ = generator._prepared([pictures, torch.ones(2, 3, dtype=torch.int8)])
+    assert pictures_BCHW.flatten().tolist() == [-1, 1]
+
+
 def test_most_times_have_much_noise():
     time_N = draw_times(torch.linspace(0, 1, 1001))
     assert (

@@ -14,11 +14,12 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
+from fashioniq.training import processes
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.processes import FusedTraining
+from fashioniq.training.processes import FusedTraining, shared_out, whole_batch
 from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
 from fashioniq.training.users import captioner_dialogs
 from fashioniq.users.captioner import Simulator
@@ -108,6 +109,20 @@ def test_bfloat16_trains_to_nearly_the_losses_of_float32(kind, tmp_path):
     rows = [train(tmp_path / precision, kind, precision=precision) for precision in ("32-true", "bf16-mixed")]
     for one, other in zip(*rows, strict=True):
         assert 0 < abs(other["train_loss"] - one["train_loss"]) < 0.03 * one["train_loss"]
+
+
+def test_the_shares_of_all_processes_are_gathered_in_the_order_of_the_batch(monkeypatch):
+    whole_B, shares = 10 * torch.arange(6), []
+    for rank in range(3):
+        monkeypatch.setattr(processes, "rank_and_count", lambda rank=rank: (rank, 3))
+        shares.append(shared_out(whole_B))
+
+    def all_gather(parts, own_B):
+        assert torch.equal(own_B, shares[2])
+        parts[:] = shares
+
+    monkeypatch.setattr(processes.dist, "all_gather", all_gather)
+    assert torch.equal(whole_batch(shares[2]), whole_B)
 
 
 def test_the_training_clips_its_gradients_itself():

@@ -281,9 +281,12 @@ def test_two_items_of_train_are_enough(shop, chatsearcher, monkeypatch):
 def attributes(shop, tmp_path, fitted, monkeypatch):
     def trained(**options):
         fit = fitted(attributes_run)
-        monkeypatch.setattr(
-            attributes_run, "score", lambda module, batches, device: np.zeros(val_shape(batches.dataset))
-        )
+
+        def score(module, batches, device):
+            fit.scored_on = device
+            return np.zeros(val_shape(batches.dataset))
+
+        monkeypatch.setattr(attributes_run, "score", score)
         own = {
             "data": shop.data,
             "category": "dresses",
@@ -356,6 +359,16 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
     chances = chance_logits(fit.batches[0].dataset.labels_NA)
     assert torch.allclose(fit.model.head.bias, torch.as_tensor(chances).float())
     assert not fit.model.head.weight.any()
+    assert fit.scored_on.type == "cpu"  # as --device says
+
+
+def test_a_predictor_needs_a_val_picture_with_any_of_its_words(shop, tmp_path, attributes):
+    data = shutil.copytree(shop.data, tmp_path / "data")
+    path = data / "attributes" / "asin2attr.dress.val.json"
+    labels = json.loads(path.read_text())
+    path.write_text(json.dumps({name: [["dress"], ["seldom"], [], [], [], []] for name in labels}))
+    with pytest.raises(UserError, match="no val picture has any of the attribute words"):
+        attributes(data=data)
 
 
 def test_a_second_stage_keeps_encoder_size_and_the_words_that_it_knows(shop, tmp_path, attributes, capsys):
@@ -470,6 +483,19 @@ def test_a_generator_is_trained_on_the_words_of_its_category_and_draws_test_prod
 )
 def test_rows_are_spread_from_the_first_to_the_last(count, most, rows):
     assert generator_run._spread(count, most) == rows
+
+
+def test_more_products_are_drawn_for_a_judge_than_for_the_contact_sheet(
+    shop, tmp_path, generator, monkeypatch
+):
+    monkeypatch.setattr(generator_run, "ON_SHEET", 2)
+    monkeypatch.setattr(generator_run, "JUDGED", 4)
+    monkeypatch.setattr(generator_run, "Judge", lambda run: "judge")
+    monkeypatch.setattr(generator_run, "evaluate", lambda judge, known, samples: {"products": len(samples)})
+    _, trained, _ = generator(predictor=shop.run("predictor"))
+    assert trained.about.evaluation["products"] == 4 and len(trained.samples) == 2
+    _, trained, (*_, requests) = generator(run=tmp_path / "other")
+    assert len(requests) == len(trained.samples) == 2
 
 
 def test_a_generator_needs_a_readable_picture_of_each_split(shop, tmp_path, generator):

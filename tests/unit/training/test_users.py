@@ -161,6 +161,23 @@ def test_recorded_captions_alone_and_differences_alone(shop, settings_of):
     assert [target for _, _, target in found.examples] == [name for name in ids for _ in range(4)]
 
 
+class Wordy:
+    """A user who says as many words as are read."""
+
+    def __init__(self, inputs):
+        self.text = " ".join(f"word{number}" for number in range(inputs.max_words))
+
+    def reply(self, target_B, offer, turn):
+        return Message(texts=[self.text] * len(target_B))
+
+
+def test_a_user_of_ones_own_is_rehearsed_with_all_words_that_are_read(shop, settings_of):
+    found = training_users(settings_of(users=[f"{__name__}:Wordy"]), shop.catalog, shop.features)
+    said = [f"word{number}" for number in range(found.max_words)]
+    assert len(said) == 8 and found.vocabulary.words[len(SPECIAL) :] == said
+    assert {text for _, text, _ in found.examples} == {" ".join(said)}
+
+
 def test_words_of_val_are_not_learned(shop, settings_of, tmp_path):
     catalog = without(shop, tmp_path / "a")
     path = catalog.root / "captions/cap.dress.val.json"
@@ -274,7 +291,7 @@ def test_a_linear_retriever_hears_whole_captions_and_needs_some(shop, settings_o
         captioner=tmp_path / "captioner", users=["captioner"], model=RetrieverConfig(kind="linear")
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(users, "load_simulator", lambda *_, **__: (None, None))
+        patch.setattr(users, "load_simulator", lambda *_, **__: (Simulator("captioner", [], 8), None))
         with pytest.raises(UserError, match=r"--model\.kind linear starts from captions"):
             training_users(monkey, nobody, shop.features)
 
