@@ -22,7 +22,6 @@ from fashioniq.data.wording import Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
-from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
 from fashioniq.files import UserError, atomic_write
@@ -43,6 +42,7 @@ WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
 SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0, 4.0)  # choices of the weight of the product talked about
 FEWEST, CAPTIONS = 100, 600  # captions of people by which the weights are chosen
+AMONG = 20_000  # products of train at most, among which their targets are ranked
 
 
 def prepare(
@@ -132,14 +132,20 @@ def _fit(
     default ones with fewer than FEWEST captions.
     """
     try:
-        pairs = pairs_with_features(catalog, store, "train")
+        pairs = catalog.pairs("train")
     except UserError:  # this category has no captions of people
         return WEIGHTS, SHOWN, {}
-    asked = [(pair.candidate, text, str(pair.target)) for pair in pairs for text in pair.captions]
+    asked = [
+        (pair.candidate, text, pair.target)
+        for pair in pairs
+        if pair.target and pair.candidate in store and pair.target in store
+        for text in pair.captions
+    ]
     if len(asked) < FEWEST:
         return WEIGHTS, SHOWN, {}
     asked = random.Random(0).sample(asked, min(CAPTIONS, len(asked)))
-    items = store.items(catalog.ids("train"))
+    told = [name for candidate, _, target in asked for name in (candidate, target)]
+    items = store.items(list(dict.fromkeys([*told, *catalog.ids("train")]))[:AMONG])
     wording = Wording.of(catalog, items.ids, Vocabulary([]), Weights(1.0, 1.0, 1.0), learned=())
     retriever = ZeroShotRetriever(encoder, means, torch.device("cpu"))
     retriever.wanted = wanted_by(wording)
