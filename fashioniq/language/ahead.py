@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import GARMENT
+from fashioniq.language.terms import GARMENT, NAME
 
 
 def next_said(units: Sequence[Unit], at: int) -> int | None:
@@ -61,7 +61,7 @@ def continues(units: Sequence[Unit], at: int, family: str) -> bool:
 def noun_beside(units: Sequence[Unit], at: int) -> str:
     """Family of a noun that follows closely, such as "sleeves" after "longer", or ""."""
     for unit in units[at + 1 : at + 4]:
-        if unit.noun:
+        if unit.noun and unit.noun != NAME:  # no scale has names
             return unit.noun
         if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
             break

@@ -43,6 +43,7 @@ class Grammar:
     lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
     collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
     persons: tuple[tuple[str, ...], ...]  # keys of words for the same people
+    whom: frozenset[str]  # "for"
     places: Places
     alternatives: frozenset[str]
     exclusive: frozenset[str]
@@ -105,6 +106,7 @@ def grammar(code: str) -> Grammar:
             for term in split(entry["terms"])
         },
         persons=persons,
+        whom=_keys(given["whom"]),
         places=places,
         alternatives=frozenset(split(given["alternatives"])),
         exclusive=frozenset(split(given["exclusive"])),

@@ -25,6 +25,21 @@ _NAMED = 2  # titles at least, and half of those with a word, that begin with it
 _STEMMERS = {"en": "english", "de": "german"}
 
 
+class TitleWords:
+    """How many titles there are, and how many have each word, and begin with it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.words: Counter[str] = Counter()
+        self.first: Counter[str] = Counter()
+
+    def add(self, title: Sequence[str]) -> None:
+        """Count the words of a title."""
+        self.count += 1
+        self.words.update(title)
+        self.first.update(title[:1])
+
+
 class Lexicon:
     """Words of one catalog in one language."""
 
@@ -34,13 +49,13 @@ class Lexicon:
         together: Mapping[tuple[str, str], int],
         products: int,
         garments: int,
-        titles: Mapping[str, int],
-        first: Mapping[str, int],
+        titles: TitleWords,
+        described: Mapping[str, int],
         words: Sequence[str],
         code: str,
     ) -> None:
-        """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; of `titles`
-        per word, and of those that begin with it."""
+        """Counts of products per list and label, `together` per pair of labels, with any of the `garments`; `described`
+        per word of descriptions."""
         self.grammar, self._together = grammar(code), together
         self.stem = lru_cache(maxsize=50_000)(
             snowballstemmer.stemmer(_STEMMERS.get(code, "english")).stemWord
@@ -53,14 +68,10 @@ class Lexicon:
             and count > _COMMON * products
             and garments - count < _OTHERS * products
         )
-        self._titles: Counter[str] = Counter()
-        for word, count in titles.items():
-            self._titles[folded(word)] += count
-        begin: Counter[str] = Counter()
-        for word, count in first.items():
-            begin[folded(word)] += count
-        for word, count in sorted(self._titles.items()):
-            named = begin[word] >= max(_NAMED, count / 2)
+        self._titles = _folded(titles.words) + _folded(described)
+        begin, within = _folded(titles.first), _folded(titles.words)
+        for word in sorted(self._titles):
+            named = begin[word] >= max(_NAMED, within[word] / 2) and not self._means_something(word)
             self._terms.add(word, Term(family=NAME) if named else FREE)
         for word in words:
             self._terms.add(word, HEARD)
@@ -70,7 +81,7 @@ class Lexicon:
                 self._stems.setdefault(self._terms.stemmed(keys_of(self._terms.spelled[key])), term)
         self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words)
         self.find = lru_cache(maxsize=20_000)(self._found)
-        self.persons = self._told_apart(products)
+        self.persons = self._told_apart(within, titles.count, products)
 
     @classmethod
     def of(
@@ -80,8 +91,9 @@ class Lexicon:
         words: Iterable[str],
         language: str,
         said: Mapping[str, int] | None = None,
+        descriptions: Iterable[str] = (),
     ) -> Lexicon:
-        """Lexicon of products with these labels (six lists each) and titles, and of the words of captions.
+        """Lexicon of products with these labels (six lists each), titles and descriptions, and the words of captions.
 
         `said` are further labels, with their list, of which it is not known which products have them. `words` are
         ordered, the most frequent first.
@@ -96,14 +108,16 @@ class Lexicon:
                 together[pair] += count
         for label, kind in (said or {}).items():
             counts[kind, label] += _FEW
-        title_words = list(filter(None, map(tokenize, titles)))
+        titled = TitleWords()
+        for title in titles:
+            titled.add(tokenize(title))
         return cls(
             counts,
             together,
             products=len(labels),
             garments=sum(count for (kind, row), count in rows.items() if kind == TYPES["garment"] and row),
-            titles=Counter(chain.from_iterable(title_words)),
-            first=Counter(title[0] for title in title_words),
+            titles=titled,
+            described=Counter(chain.from_iterable(map(tokenize, descriptions))),
             words=list(words),
             code=language,
         )
@@ -150,20 +164,33 @@ class Lexicon:
         """Labels of a family."""
         return frozenset(label for label, its in self._terms.family_of.items() if its == family)
 
-    def _told_apart(self, products: int) -> dict[str, Term]:
+    def _means_something(self, word: str) -> bool:
+        """Whether a word that is no label is an attribute elsewhere, so that it is no name."""
+        return bool(self._terms.known_family(word)) or self._terms.palette.is_name(word)
+
+    def _told_apart(self, titled: Mapping[str, int], titles: int, products: int) -> dict[str, Term]:
         """Words for people, such as "lady", with what labels or titles call them; none where they do not tell people
-        apart."""
+        apart. `titled` are the `titles` with each word."""
         found = []
         for words in self.grammar.persons:
             labels = {word: self._terms.of.get(word, FREE).labels for word in words}
-            named = {
-                word: max([self._titles[word], *(self._terms.count[label] for label in labels[word])])
+            share = {
+                word: max(
+                    titled.get(word, 0) / max(1, titles),
+                    *(self._terms.count[label] / products for label in labels[word]),
+                    0.0,
+                )
                 for word in words
             }
-            if sum(named.values()) >= max(1, _PERSONS * products):
-                best = max(words, key=lambda word: (bool(labels[word]), named[word]))
-                term = Term(labels[best], PERSON, "" if labels[best] else best)
-                found.append(dict.fromkeys(words, term))
+            if sum(share.values()) >= _PERSONS:
+                best = max(words, key=lambda word: (bool(labels[word]), share[word]))
+                own = Term(labels[best], PERSON, "" if labels[best] else best)
+                found.append(
+                    {
+                        word: Term(family=PERSON) if not labels[best] and share[word] >= _PERSONS else own
+                        for word in words
+                    }
+                )
         return {word: term for group in found for word, term in group.items()} if len(found) > 1 else {}
 
     # words
@@ -242,3 +269,10 @@ class Lexicon:
                     if term is not None and term.labels:
                         return term
         return None
+
+
+def _folded(counts: Mapping[str, int]) -> Counter[str]:
+    folded_counts: Counter[str] = Counter()
+    for word, count in counts.items():
+        folded_counts[folded(word)] += count
+    return folded_counts

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
-from fashioniq.language.terms import COLOR, GARMENT, Term
+from fashioniq.language.terms import COLOR, FREE, GARMENT, NAME, Term
 from fashioniq.language.tokens import Token, key_of, tokens_of
 
 LONGEST = 6  # words in a phrase
-_OTHER_NOUNS = ("occasion", "style")  # families whose words are more than the people before them
+_NEAR = 3  # words between people and what tells that a product is for them
 _NONE: frozenset[str] = frozenset()
 _MARKS = frozenset('.,;:!?()[]|"“”„–—…\n\r-')
 
@@ -79,7 +78,7 @@ class Scanner:
                 units = self._matched(
                     [new for token in tokens for new in _replaced(token, meant.get(token, ()))]
                 )
-        return self._persons(self._shades(self._heads(units)))
+        return self._names(self._persons(self._shades(self._heads(units))))
 
     def _meant(self, unit: Unit) -> tuple[str, ...] | None:
         key = unit.tokens[0].key
@@ -189,15 +188,39 @@ class Scanner:
         return merged
 
     def _persons(self, units: list[Unit]) -> list[Unit]:
-        """Units where people are a wish, if the catalog tells them apart: not in "girls night"."""
-        made = []
-        for unit, following in zip_longest(units, units[1:]):
-            term = self.lexicon.persons.get(unit.key) if len(unit.tokens) == 1 else None
-            other = following is not None and (
-                following.unknown or (following.term is not None and following.term.family in _OTHER_NOUNS)
-            )
-            made.append(Unit(unit.tokens, term=term) if term is not None and not other else unit)
-        return made
+        """Units where people are a wish, if the catalog tells them apart: "for girls", but not "oh man"."""
+        persons = [self.lexicon.persons.get(unit.key) if len(unit.tokens) == 1 else None for unit in units]
+        for at, term in enumerate(persons):
+            if term is not None and self._is_whom(units, at) and not any(persons[at + 1 : at + 2]):
+                units[at] = Unit(units[at].tokens, term=term)
+        return units
+
+    def _is_whom(self, units: Sequence[Unit], at: int) -> bool:
+        """Whether people at a place are whom a product is for: after "for", beside a garment, or alone."""
+        before, after = units[max(0, at - _NEAR) : at], units[at + 1 : at + 1 + _NEAR]
+        if after[:1] and after[0].unknown:
+            return False  # "for a girls trip"
+        for unit in reversed(before):
+            if unit.mark:
+                break
+            if unit.key in self.rules.whom:
+                return True
+        for unit in after:
+            if unit.term is None:
+                break
+            if unit.term.family == GARMENT:
+                return True
+        last = not after or bool(after[0].mark)
+        garment = bool(before) and before[-1].term is not None and before[-1].term.family == GARMENT
+        return len(units) == 1 or (last and garment)
+
+    def _names(self, units: list[Unit]) -> list[Unit]:
+        """Units where words of titles that follow a name are part of it: "Calvin Klein"."""
+        for at in range(1, len(units)):
+            one, other = units[at - 1].term, units[at].term
+            if one is not None and one.family == NAME and other == FREE and not units[at].roles:
+                units[at] = units[at]._replace(term=Term(family=NAME))
+        return units
 
 
 def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fashioniq.language.ahead import continues, inflected, listed, moves, names, next_said, noun_beside, swaps
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import COLOR, Term
+from fashioniq.language.terms import COLOR, NAME, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -240,7 +240,7 @@ class Sentence:
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves, or sleeves that are "longer"."""
-        noun = noun_beside(self.units, at) or (self._nouns[-1].noun if self._nouns else "")
+        noun = noun_beside(self.units, at) or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
         part = [item for item in self.items[self._part :] if not noun or item.unit.noun != noun]
         self.items[self._part :] = part  # "sleeves" says nothing else then
         return (noun, step[1]) if noun else step

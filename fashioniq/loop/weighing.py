@@ -42,7 +42,8 @@ def fit_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, di
             score_N = similar_N.double() + a * lexical_N + b * wishes_N
             score_N[candidate] = -float("inf")  # what is talked about is not shown again
             own = score_N[target]
-            found.append(((score_N > own).sum() + (score_N >= own).sum() + 1) / 2)  # the mean place among equal ones
+            place = ((score_N > own).sum() + (score_N >= own).sum() + 1) / 2  # the mean one of equal products
+            found.append(place.clamp(min=1))
     mean = {choice: float(torch.stack(found).double().log().mean()) for choice, found in ranks.items()}
     best = min(mean, key=lambda choice: mean[choice])
     strong = min(((a, OUTWEIGHS) for a in LEXICAL), key=lambda choice: mean[choice])

@@ -109,10 +109,12 @@ class Wording:
         `said` are the labels that captions gave, with their list of attributes. Without `words`, labels, titles and
         descriptions of the products are not used, as for products of which only pictures are known.
         """
-        labels, texts = catalog.labels, [*catalog.titles.values(), *catalog.descriptions.values()]
+        labels, titles, descriptions = catalog.labels, catalog.titles, catalog.descriptions
         if not words:
-            labels, texts = {name: labels[name] for name in catalog.ids("train") if name in labels}, []
-        lexicon = Lexicon.of(labels, texts, vocabulary.words, catalog.language, said=said)
+            labels = {name: labels[name] for name in catalog.ids("train") if name in labels}
+            titles = descriptions = {}
+        texts = titles.values(), vocabulary.words, catalog.language
+        lexicon = Lexicon.of(labels, *texts, said=said, descriptions=descriptions.values())
         own = (
             frozenset(word for some in labels.get(name, ()) for word in some) or None if words else None
             for name in ids
@@ -226,7 +228,8 @@ class Wording:
         Words that are looked for in texts weigh no more than one such word together, so that labels count more.
         """
         weights = self.weights
-        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if self._is_unseen(wish) else None
+        by_words = self._learned and self._is_unseen(wish)  # who learned no words reads all
+        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if by_words else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
         names_category = bool(wish.labels) and not wish.denied and wish.labels <= self._category_labels
         own = weights.interpreted if wish.interpreted or names_category else None
@@ -237,7 +240,7 @@ class Wording:
             else:
                 yield condition, (weights.wanted if own is None else own) * fading
         if self._is_looked_for(wish):
-            together = IN_TEXTS if weights.interpreted is not None else of_unseen or 0.0
+            together = IN_TEXTS if weights.interpreted is not None else of_unseen or weights.wanted
             share = 1 / sum(self._is_looked_for(one) for one in wishes.held)
             yield _Condition(self._in_texts(wish.words), False), together * share * fading
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import torch
 import yaml
 
@@ -40,7 +41,7 @@ from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retri
 
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
-SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0, 4.0)  # choices of the weight of the product talked about
+SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0)  # choices of the weight of the product talked about
 FEWEST, CAPTIONS = 100, 600  # captions of people by which the weights are chosen
 AMONG = 20_000  # products of train at most, among which their targets are ranked
 
@@ -73,10 +74,8 @@ def prepare(
     catalog = Catalog(data, category)
     short = re.sub("[^A-Za-z0-9_.-]+", "-", Path(name).name)
     run = out or catalog.root / "zero-shot" / f"{file_name(catalog.category)}-{short}"
-    if features is None and (run / "model.json").exists():  # `load` compares the encoder
-        found = FeatureStore(Path(str(settings_of(run).get("features"))))
-        if read_run(run, ZeroShotRun).features == found.identity and is_complete(found, catalog):
-            return run
+    if (run / "model.json").exists() and _is_current(run, catalog, features):
+        return run
     encoder = encoders.load(name, device=pick_device(device), catalog=catalog)
     encoder.texts([])  # refuses an encoder of pictures alone
     if features is None:
@@ -110,6 +109,14 @@ def prepare(
     return run
 
 
+def _is_current(run: Path, catalog: Catalog, features: Path | None) -> bool:
+    """Whether a run is of these features, by default the complete ones, and captions; `load` compares the encoder."""
+    about, found = read_run(run, ZeroShotRun), FeatureStore(Path(str(settings_of(run).get("features"))))
+    same = about.features == found.identity and about.data.fingerprint == catalog.fingerprint()
+    there = is_complete(found, catalog) if features is None else found.root.resolve() == features.resolve()
+    return same and there
+
+
 def _means(encoder: Encoder, store: FeatureStore, catalog: Catalog) -> Means:
     """Means of the vectors of all products, and of labels where products are pictures."""
     means = Means(encoder.size)
@@ -132,9 +139,9 @@ def _fit(
     default ones with fewer than FEWEST captions.
     """
     try:
-        pairs = catalog.pairs("train")
-    except UserError:  # this category has no captions of people
-        return WEIGHTS, SHOWN, {}
+        pairs = catalog.pairs("train") if catalog.captions_origin == "human" else []
+    except UserError:  # this category has no captions
+        pairs = []
     asked = [
         (pair.candidate, text, pair.target)
         for pair in pairs
@@ -162,8 +169,9 @@ def _fit(
             yield Asked(vectors_ND @ query_D, part, place[candidate], place[target])
 
     found = {shown: fit_weights(examples(shown)) for shown in SHOWN_OR}
-    best = min(found, key=lambda shown: found[shown][1]["log_rank"])
-    return found[best][0], best, found[best][1]
+    shown, (weights, figures) = min(found.items(), key=lambda choice: choice[1][1]["log_rank"])
+    # captions hardly deny anything, and the vectors leave denied words out
+    return msgspec.structs.replace(weights, denied=WEIGHTS.denied), shown, figures
 
 
 def load(run: Path, chosen: Selection) -> System:

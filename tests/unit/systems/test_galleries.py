@@ -329,7 +329,7 @@ def shop_with_captions(folder, count, of_target):
     return folder
 
 
-@pytest.mark.parametrize(("of_target", "shown"), [(True, 0.0), (False, 4.0)])
+@pytest.mark.parametrize(("of_target", "shown"), [(True, 0.0), (False, 2.0)])
 def test_captions_of_people_decide_how_much_the_product_shown_counts(letters, tmp_path, of_target, shown):
     data = shop_with_captions(tmp_path / "data", 100, of_target)
     run = zero_shot.prepare("blind", data, "dresses", device="cpu")
