@@ -16,6 +16,7 @@ from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16)
 WISHES = (0.0, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
 KEPT = 0.75  # share of the best gain in log rank from which on wishes outweigh any similarity
+CAPTIONS = 600  # asked at most
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
 
 
@@ -28,7 +29,7 @@ class Asked(NamedTuple):
     target: int
 
 
-def fit_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, dict[str, float]]:
+def best_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, dict[str, float]]:
     """The weights by which the targets rank best, and their mean log rank with and without them.
 
     Where wishes that outweigh any similarity keep most of what the best weights gain, they are taken: the labels are

@@ -1,8 +1,8 @@
 """Search without training: the vectors of a pretrained encoder, and the words of the catalog.
 
 Denials and wishes count by the score of words, by default with the weights WEIGHTS, which outweigh any similarity.
-`prepare` writes this as a run, which other commands take. Where the catalog has people's captions, it
-chooses by them these weights and how much the product talked about counts.
+`prepare` writes this as a run, which other commands take. Where the catalog has people's captions, they choose these
+weights and how much the product talked about counts.
 """
 
 import random
@@ -28,7 +28,7 @@ from fashioniq.features.stores import check_encoder, is_complete, store_of_encod
 from fashioniq.files import UserError, atomic_write
 from fashioniq.locks import locked
 from fashioniq.loop.rollout import System
-from fashioniq.loop.weighing import Asked, fit_weights
+from fashioniq.loop.weighing import CAPTIONS, Asked, best_weights
 from fashioniq.loop.wording import Wording
 from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
@@ -42,7 +42,7 @@ from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retri
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
 SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0)  # choices of the weight of the product talked about
-FEWEST, CAPTIONS = 100, 600  # captions of people by which the weights are chosen
+FEWEST = 100  # captions of people by which the weights are chosen
 AMONG = 20_000  # products of train at most, among which their targets are ranked
 
 
@@ -110,7 +110,9 @@ def prepare(
 
 
 def _is_current(run: Path, catalog: Catalog, features: Path | None) -> bool:
-    """Whether a run is of these features, by default the complete ones, and captions; `load` compares the encoder."""
+    """Whether a run has the captions of the catalog and these features, by default complete ones; `load` compares the
+    encoder.
+    """
     about, found = read_run(run, ZeroShotRun), FeatureStore(Path(str(settings_of(run).get("features"))))
     same = about.features == found.identity and about.data.fingerprint == catalog.fingerprint()
     there = is_complete(found, catalog) if features is None else found.root.resolve() == features.resolve()
@@ -153,7 +155,7 @@ def _fit(
     asked = random.Random(0).sample(asked, min(CAPTIONS, len(asked)))
     told = [name for candidate, _, target in asked for name in (candidate, target)]
     items = store.items(list(dict.fromkeys([*told, *catalog.ids("train")]))[:AMONG])
-    wording = Wording.of(catalog, items.ids, Vocabulary([]), Weights(1.0, 1.0, 1.0), learned=())
+    wording = Wording.of(catalog, items.ids, Vocabulary([]), Weights(), learned=())
     retriever = ZeroShotRetriever(encoder, means, torch.device("cpu"))
     retriever.wanted = wanted_by(wording)
     vectors_ND, words_ED = (
@@ -168,7 +170,7 @@ def _fit(
             query_D = unit(words_D + shown * vectors_ND[place[candidate]])
             yield Asked(vectors_ND @ query_D, part, place[candidate], place[target])
 
-    found = {shown: fit_weights(examples(shown)) for shown in SHOWN_OR}
+    found = {shown: best_weights(examples(shown)) for shown in SHOWN_OR}
     shown, (weights, figures) = min(found.items(), key=lambda choice: choice[1][1]["log_rank"])
     # captions hardly deny anything, and the vectors leave denied words out
     return msgspec.structs.replace(weights, denied=WEIGHTS.denied), shown, figures

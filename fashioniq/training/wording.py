@@ -15,8 +15,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import Items
 from fashioniq.data.wording import Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
-from fashioniq.loop import weighing
-from fashioniq.loop.weighing import LEXICAL, Asked
+from fashioniq.loop.weighing import CAPTIONS, LEXICAL, Asked, best_weights
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.runs.weights import save_wording
@@ -32,7 +31,6 @@ from fashioniq.training.said import MOST, Says, colors_by_pixels, said_of, solve
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
 HELD_OUT = 5  # one product, or pair, in five
-QUERIES = 600  # held-out captions
 # share of small weights of wishes for vectors trained on dialogs, which already follow the labels
 TRAINED = 1 / 3
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
@@ -113,7 +111,7 @@ def fit_weights(
     cut = max(1, len(usable) // HELD_OUT)
     held_out, rest = shuffled[:cut], shuffled[cut:][:MOST]
     asked = [(pair.candidate, caption, str(pair.target)) for pair in held_out for caption in pair.captions][
-        :QUERIES
+        :CAPTIONS
     ]
     if not rest or not asked:
         return obeying(LEXICAL[1]), {}
@@ -136,4 +134,4 @@ def fit_weights(
             yield Asked(similar_N, wording.parts(caption, item), item, position_of[target])
 
     with torch.no_grad():
-        return weighing.fit_weights(ranked(), share)
+        return best_weights(ranked(), share)

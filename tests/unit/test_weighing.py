@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
-from fashioniq.loop.weighing import MEMORY, Asked, fit_weights
+from fashioniq.loop.weighing import MEMORY, Asked, best_weights
 
 
 def asked(similar, lexical, wishes, candidate=0, target=1):
@@ -15,13 +15,13 @@ def asked(similar, lexical, wishes, candidate=0, target=1):
 
 
 def test_the_product_shown_is_no_rival_and_equal_products_share_their_places():
-    weights, figures = fit_weights([asked([0.9, 0.5, 0.5, 0.5], [0.0] * 4, [0.0] * 4)])
+    weights, figures = best_weights([asked([0.9, 0.5, 0.5, 0.5], [0.0] * 4, [0.0] * 4)])
     assert figures == {"captions": 1, "log_rank": math.log(2), "without": math.log(2)}
     assert weights == obeying(0.0)  # wishes that no caption has cost nothing
 
 
 def test_words_that_tell_the_target_outweigh_similarity():
-    weights, figures = fit_weights([asked([0.0, 0.1, 0.9, 0.8], [0.0] * 4, [0.0, 1.0, 0.0, 0.0])])
+    weights, figures = best_weights([asked([0.0, 0.1, 0.9, 0.8], [0.0] * 4, [0.0, 1.0, 0.0, 0.0])])
     assert weights == obeying(0.0)
     assert figures["log_rank"] == 0 and figures["without"] == pytest.approx(math.log(3))
 
@@ -29,10 +29,10 @@ def test_words_that_tell_the_target_outweigh_similarity():
 def test_wishes_that_mislead_get_the_share_of_a_small_weight():
     helps = asked([0.0, 0.50, 0.54, 0.3], [0.0] * 4, [0.0, 1.0, 0.0, 0.0])
     misleads = asked([0.0, 0.50, 0.10, 0.2], [0.0] * 4, [0.0, 0.0, 1.0, 1.0])
-    weights, _ = fit_weights([helps, misleads], share=1 / 2)
+    weights, _ = best_weights([helps, misleads], share=1 / 2)
     assert weights == Weights(0.0, 0.025, 0.05, MEMORY) and OUTWEIGHS > 1
 
 
 def test_lexical_search_counts_with_the_least_weight_that_is_best():
-    weights, _ = fit_weights([asked([0.0, 0.50, 0.53, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])])
+    weights, _ = best_weights([asked([0.0, 0.50, 0.53, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])])
     assert (weights.lexical, weights.wanted) == (0.04, 0.0)
