@@ -8,8 +8,10 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.offers import Offer
+from fashioniq.data.requested import RequestTurn
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
+from fashioniq.evaluation.requests.searchers import TrainedSearcher
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.dialog import Dialog, DialogStep
@@ -296,3 +298,17 @@ def test_like_this_alone_asks_for_products_like_the_one_talked_about():
 )
 def test_limits_of_what_is_known_of_no_product_are_told_and_left_out(limits, missing):
     assert Offers(IDS, dict, str).known(limits) == (OfferLimits(), missing)
+
+
+def test_a_request_by_place_is_searched_as_one_about_the_product_shown_there():
+    turns = [RequestTurn("is red"), RequestTurn("is longer than the second one", shown=("p1", "p4", "p7"))]
+    named = Dialog.start(system()).say("is red").about("p4").say("is longer than the second one")
+    search = TrainedSearcher(system())
+    assert search.search(turns) == shown(named, 8)
+    other = [turns[0], RequestTurn(turns[1].text, shown=("p1", "p7", "p4"))]
+    assert search.search(other) != search.search(turns)
+    alone = [turns[0], RequestTurn(turns[1].text, shown=("p1",))]  # none is shown at this place
+    assert search.search(alone) == shown(Dialog.start(system()).say("is red").say(turns[1].text), 8)
+    assert search.search([RequestTurn("like the first, is red", "p5", ("p6",))]) == shown(
+        Dialog.start(system()).about("p5").say("like the first, is red"), 8
+    )

@@ -78,7 +78,10 @@ class Maker:
         about: str | None = None,
         garment: str | None = None,
     ) -> RequestCase | None:
-        """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted."""
+        """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted.
+
+        With the slot `ordinal`, several products are shown, and the one that the request is about has that place.
+        """
         said = self.wording.say(templates, slots, self.rng)
         if said is None:
             return None
@@ -87,9 +90,21 @@ class Maker:
             truth = msgspec.structs.replace(truth, wanted=(*truth.wanted, (garment,)))
         if len(self.shelf.obeying(truth) - {about}) < RESULTS * len(texts):
             return None
-        shown = () if about is None else (about,)
-        turns = (RequestTurn(texts[0], about, shown), *(RequestTurn(text) for text in texts[1:]))
-        return RequestCase(self.kind, turns, truth)
+        turn = RequestTurn(texts[0], about, () if about is None else (about,))
+        if about is not None and "ordinal" in slots:
+            turn = RequestTurn(texts[0], shown=self._shown(about, slots["ordinal"]))
+        return RequestCase(self.kind, (turn, *map(RequestTurn, texts[1:])), truth)
+
+    def _shown(self, about: str, ordinal: str) -> tuple[str, ...]:
+        """As many products as there are ordinals; this one is at the place of `ordinal`."""
+        ordinals = self.wording.ordinals
+        others = self.rng.sample([name for name in self.shelf.ids if name != about], len(ordinals) - 1)
+        others.insert(ordinals.index(ordinal), about)
+        return tuple(others)
+
+    def ordinal(self) -> dict[str, str]:
+        """Slot of a random place."""
+        return {"ordinal": self.rng.choice(self.wording.ordinals)}
 
     def of_labels(
         self,
@@ -100,6 +115,7 @@ class Maker:
         about: str | None = None,
         base: str | None = None,
         phrased_as: str | None = None,
+        ordinal: Mapping[str, str] | None = None,
     ) -> RequestCase | None:
         """A request about labels and, if it is given, a name in titles, in a phrasing of its kind, or of the kind
         `phrased_as`; `base` is a product whose garment may be named.
@@ -107,7 +123,7 @@ class Maker:
         product = about or base
         garment = self.garment(product) if product else None
         truth = RequestTruth(wanted=tuple((label,) for label in wanted), denied=tuple(denied), named=named)
-        slots = self.slots(labels, garment) | ({"name": named} if named else {})
+        slots = self.slots(labels, garment) | ({"name": named} if named else {}) | dict(ordinal or {})
         templates = self.wording.phrasings[phrased_as or self.kind]
         return self.request(templates, slots, truth, about, garment)
 

@@ -40,6 +40,8 @@ KINDS: dict[str, Kind] = {
     "name": Kind(wishes.name, "names"),
     "name and wish": Kind(wishes.name_and_wish, "names"),
     "comparison": Kind(wishes.comparison),
+    "wish by place": Kind(wishes.wish_by_place),
+    "comparison by place": Kind(wishes.comparison_by_place),
     "misspelled": Kind(spelling.misspelled),
     "two misspelled": Kind(spelling.two_misspelled),
     "misspelled by people": Kind(spelling.misspelled_by_people, "misspellings"),

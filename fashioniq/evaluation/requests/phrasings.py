@@ -54,6 +54,16 @@ class RequestPhrasings:
         return self._given["comparisons"]
 
     @property
+    def comparisons_by_place(self) -> dict[str, dict[str, list[str]]]:
+        """The same with a product that is named by its place among those shown."""
+        return self._given["comparisons by place"]
+
+    @property
+    def ordinals(self) -> list[str]:
+        """Names of the places of the products shown, of which there are as many."""
+        return self._given["ordinals"]
+
+    @property
     def offers(self) -> dict[str, list[str]]:
         """Phrasings about price, size and stock."""
         return self._given["offers"]

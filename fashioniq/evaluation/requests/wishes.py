@@ -1,5 +1,7 @@
 """Kinds of requests about labels: wishes, denials, and comparisons with the product talked about."""
 
+from collections.abc import Mapping, Sequence
+
 from fashioniq.data.requested import RequestCase, RequestTruth
 from fashioniq.evaluation.requests.maker import COLOUR, Maker
 
@@ -108,6 +110,20 @@ def name_and_wish(maker: Maker) -> RequestCase | None:
     return maker.of_labels(labels, wanted=labels, named=maker.name(), base=maker.product(labels[0]))
 
 
+def wish_by_place(maker: Maker) -> RequestCase | None:
+    """One wish about a product that lacks it, one of several shown, which is named by its place."""
+    about = maker.product()
+    labels = maker.labels(1)
+    if not labels or maker.shelf.has(about, labels[0]):
+        return None
+    return maker.of_labels(labels, wanted=labels, about=about, ordinal=maker.ordinal())
+
+
+def comparison_by_place(maker: Maker) -> RequestCase | None:
+    """A comparison with one of several products shown, which is named by its place."""
+    return _comparison(maker, maker.wording.comparisons_by_place, maker.ordinal())
+
+
 def comparison(maker: Maker) -> RequestCase | None:
     """A step on a scale of the language, such as longer, from the level of the product talked about.
 
@@ -115,8 +131,14 @@ def comparison(maker: Maker) -> RequestCase | None:
     the scale do not obey, except for colors: a color off the scale, such as green, lies between the dark and the light
     ones, and all colors of a product count.
     """
+    return _comparison(maker, maker.wording.comparisons, {})
+
+
+def _comparison(
+    maker: Maker, phrasings: Mapping[str, Mapping[str, Sequence[str]]], slots: Mapping[str, str]
+) -> RequestCase | None:
     speech, about = maker.shelf.speech, maker.product()
-    family = maker.rng.choice(sorted(speech.scales.keys() & maker.wording.comparisons.keys()))
+    family = maker.rng.choice(sorted(speech.scales.keys() & phrasings.keys()))
     levels = speech.scales[family].levels
     labels = maker.shelf.labels_of[about]
     own = [label for label in labels if maker.shelf.group_of[label].family == family]
@@ -135,4 +157,4 @@ def comparison(maker: Maker) -> RequestCase | None:
         return None
     there = maker.shelf.group_of.keys()
     truth = RequestTruth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
-    return maker.request(maker.wording.comparisons[family]["more" if more else "less"], {}, truth, about)
+    return maker.request(phrasings[family]["more" if more else "less"], slots, truth, about)

@@ -171,7 +171,33 @@ def test_the_product_talked_about_lacks_what_is_wanted_and_has_what_is_denied(sh
             "other words",
         }:
             assert not own
-        assert all(turn.shown == ((turn.about,) if turn.about else ()) for turn in request.turns)
+        if "by place" not in request.kind:
+            assert all(turn.shown == ((turn.about,) if turn.about else ()) for turn in request.turns)
+
+
+def named_by_place(request):
+    (turn,) = request.turns
+    (place,) = [
+        place
+        for place, word in enumerate(("first", "second", "third"))
+        if word in re.findall(r"\w+", turn.text)
+    ]
+    assert turn.about is None and len({*turn.shown}) == 3
+    return turn.shown[place]
+
+
+def test_requests_by_place_are_about_the_product_that_has_it(shelf, requests):
+    found = [request for request in requests if "by place" in request.kind]
+    assert {request.kind for request in found} == {"wish by place", "comparison by place"}
+    for request in found:
+        about = named_by_place(request)
+        assert about not in shelf.obeying(request.truth)
+        if request.kind == "wish by place":
+            assert all(_mentions(request.text, label) for label in labels_wanted(request))
+            assert not {*labels_wanted(request)} & {*shelf.labels_of[about]}
+    for kind in ("wish by place", "comparison by place"):
+        places = {one.turns[0].shown.index(named_by_place(one)) for one in found if one.kind == kind}
+        assert places == {0, 1, 2}
 
 
 def test_wishes_of_all_turns_hold_and_a_changed_mind_only_for_its_last(shelf, requests):
@@ -241,7 +267,7 @@ def test_common_kinds_have_six_phrasings_or_more(code):
     assert wording.phrasings.keys() == RequestPhrasings(ENGLISH).phrasings.keys()
     for of in (wording.phrasings, wording.offers, *wording.comparisons.values()):
         assert all(len(set(templates)) >= 6 for templates in of.values())
-    assert wording.comparisons.keys() <= language(code).scales.keys()
+    assert wording.comparisons.keys() == wording.comparisons_by_place.keys() <= language(code).scales.keys()
 
 
 def test_a_name_is_what_titles_begin_with_and_no_label():
@@ -298,17 +324,18 @@ def test_a_misspelled_request_has_one_wrong_word_of_its_label(shelf, requests):
 
 
 def test_comparisons_are_on_the_right_side_of_the_level(shelf, requests):
-    scales = ENGLISH.scales
+    scales, wording = ENGLISH.scales, RequestPhrasings(ENGLISH)
     for request in requests:
-        if request.kind != "comparison":
+        text, phrasings = request.text, wording.comparisons
+        if request.kind == "comparison by place":
+            about, phrasings = named_by_place(request), wording.comparisons_by_place
+            text = re.sub("first|second|third", "{ordinal}", text)
+        elif request.kind == "comparison":
+            (about,) = request.about
+        else:
             continue
-        text, (about,) = request.text, request.about
-        family = next(
-            one
-            for one, ways in RequestPhrasings(ENGLISH).comparisons.items()
-            if text in ways["more"] + ways["less"]
-        )
-        more = text in RequestPhrasings(ENGLISH).comparisons[family]["more"]
+        family = next(one for one, ways in phrasings.items() if text in ways["more"] + ways["less"])
+        more = text in phrasings[family]["more"]
         level = {label: number for number, words in enumerate(scales[family].levels) for label in words}
 
         def levels_of(name):
