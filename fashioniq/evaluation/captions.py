@@ -15,20 +15,19 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
-from fashioniq.features.selection import pairs_with_features, split_items
+from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows
+from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import together, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
-from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.metrics.speech import diversity, truthfulness
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
-from fashioniq.report.tables import print_table, rounded
-from fashioniq.runs.trained import load_judge, load_simulator
+from fashioniq.report.tables import print_table
+from fashioniq.runs.trained import load_simulator
 
 BEAMS = 5  # as in the papers
-CAPTIONER, PEOPLE, FREQUENT, RANDOM = "captioner", "people", "most frequent", "random pair"
+CAPTIONER, FREQUENT, RANDOM = "captioner", "most frequent", "random pair"
 
 
 def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
@@ -47,12 +46,13 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
         if settings.run and store
         else (catalog.pairs(settings.split), None, {})
     )
-    speech = _speech(settings, catalog, store, pairs, said=said)
     frequent, times = Counter(
         " ".join(tokenize(text)) for pair in train for text in pair.captions
     ).most_common(1)[0]
     captions_of = {CAPTIONER: said} if said else {}
     captions_of |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
+    heard = {who: captions for who, captions in captions_of.items() if who != FREQUENT}
+    speech = speech_rows(settings, catalog, store, pairs, heard)
     print("scoring; METEOR and SPICE may take several minutes", flush=True)
     rows, first = _score(pairs, captions_of)
     metrics = CaptionMetrics(
@@ -121,42 +121,6 @@ def _captioned(
         "decoding": simulator.decoding,
     }
     return pairs, said, depends_on
-
-
-def _speech(
-    settings: EvalCaptions,
-    catalog: Catalog,
-    store: FeatureStore | None,
-    pairs: list[Pair],
-    *,
-    said: list[str] | None,
-) -> list[dict[str, Any]]:
-    """Truth, informativeness and diversity of one caption per pair, of the captioner and of people.
-
-    Captions are as informative as a judge finds the target by them, among all products of the split: a linear
-    retriever fitted to the half of people's captions that the captioner's listener did not hear.
-    """
-    captions_of = {CAPTIONER: said} if said else {}
-    captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
-    targets, candidates = (
-        [catalog.statement_labels.get(str(name), []) for name in names]
-        for names in ([pair.target for pair in pairs], [pair.candidate for pair in pairs])
-    )
-    rows: list[dict[str, Any]] = [
-        {"who": who, **truthfulness(captions, targets, candidates), **diversity(captions)}
-        for who, captions in captions_of.items()
-    ]
-    if not (settings.run and store):
-        return rows
-    judge = load_judge(settings.run, settings.category, store)
-    items = split_items(catalog, store, settings.split)
-    for row, captions in zip(rows, captions_of.values(), strict=True):
-        examples = [
-            (pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, captions, strict=True)
-        ]
-        rank_N = judge.ranks(examples, items)
-        row |= {"P": percentile(rank_N, len(items)), "R@10": recall_at(rank_N, 10), "gallery": len(items)}
-    return rows
 
 
 def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[str]:
@@ -246,7 +210,7 @@ def _print_scores(metrics: CaptionMetrics) -> None:
         name: row[name] for row in metrics.rows for name in METRICS if isinstance(row[name], str)
     }.items():
         print(f"{name} {reason}")
-    _print_speech(metrics.speech)
+    print_speech(metrics.speech)
     made = "" if metrics.captions == "human" else f" (here not human but {metrics.captions})"
     print(
         f"people: each caption against the other one of its pair{made}; one reference only, compare within "
@@ -263,27 +227,3 @@ def _print_scores(metrics: CaptionMetrics) -> None:
         else ""
     )
     print(f"{origin}captions: {metrics.captions}; tokeniser: {metrics.tokeniser}")
-
-
-def _print_speech(rows: list[dict[str, Any]]) -> None:
-    def percent(value: float | None) -> str:
-        return "–" if value is None else f"{100 * value:.1f}"
-
-    cells = [
-        [
-            row["who"],
-            percent(row["true"]),
-            f"{row['stated']:.2f}",
-            rounded("P", row.get("P")),
-            rounded("R@10", row.get("R@10")),
-            *(percent(row[name]) for name in ("distinct", "distinct-1", "distinct-2")),
-        ]
-        for row in rows
-    ]
-    header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
-    print_table(header, cells, title="one caption of each pair")
-    print(
-        "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
-        "of the target for a linear retriever fitted to recorded captions; distinct: share of different "
-        "captions, words and bigrams"
-    )

@@ -69,10 +69,12 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
         [json.loads(line) for line in (out / "captions.jsonl").read_text().splitlines()],
     )
     assert metrics["decoding"] == "most informative of 32 samples that are true by the labels"
-    assert [row["who"] for row in metrics["speech"]] == ["captioner", "people"]
-    for row in metrics["speech"]:
-        assert 0 <= row["P"] <= 100 and 0 < row["distinct"] <= 1 and row["stated"] > 0
-    assert metrics["speech"][1]["true"] == 1.0  # the grammar knows the garments
+    speech = {row["who"]: row for row in metrics["speech"]}
+    assert [*speech] == ["captioner", "random pair", "differences", "grammar", "people"]
+    for row in speech.values():
+        assert 0 <= row["P"] <= 100 and 0 < row["distinct"] <= 1 and row["stated"] > 0 and "AUC" not in row
+    assert speech["people"]["true"] == speech["grammar"]["true"] == 1  # the grammar knows the garments
+    assert speech["random pair"]["true"] < 1
     scores = caption_scores([line["said"] for line in lines], [line["references"] for line in lines])
     assert {name: row_of(metrics, "all", "captioner")[name] for name in METRICS} == {
         name: scores[name] for name in METRICS
@@ -90,6 +92,20 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
     )
     assert row_of(metrics, "one", "captioner")["ROUGE-L"] == pytest.approx(one["ROUGE-L"])
     assert {row["captions"] for row in metrics["rows"]} == {len(lines), 2 * len(lines)}
+
+
+def test_captions_are_compared_with_those_of_people(evaluate, capsys):
+    """The drawn captions are by the grammar, so that the user "grammar" speaks as these "people" do."""
+    speech = {row["who"]: row for row in read(evaluate(split="train") / "metrics.json")["speech"]}
+    for row in speech.values():
+        for name in ("length distance", "divergence", "AUC of words", "AUC"):
+            low, high = row[f"{name} interval"]
+            assert low <= row[name] <= high
+        assert row["tell it"] and row["tell people"] and row["words"] > 0
+    assert speech["grammar"]["divergence"] < speech["differences"]["divergence"]
+    assert abs(speech["grammar"]["words"] - speech["people"]["words"]) < 2
+    told = capsys.readouterr().out
+    assert "how like people's captions" in told and "differences, told by: " in told
 
 
 def test_the_same_seed_gives_the_same_evaluation(evaluate, project):
@@ -117,7 +133,8 @@ def test_pairs_with_one_caption_leave_no_people_to_compare(project, sample, tmp_
     path.write_text(json.dumps([{**row, "captions": row["captions"][:1]} for row in read(path)]))
     project.run("eval-captions", data=catalog, category="dresses", out=tmp_path / "people")
     assert {row["against"] for row in read(tmp_path / "people" / "metrics.json")["rows"]} == {"all"}
-    assert "human agreement is not computed" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "human agreement is not computed" in told and "are not compared with people's" in told
 
 
 def test_pairs_without_targets_cannot_be_captioned(runs, tmp_path, capsys):

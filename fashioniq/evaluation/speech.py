@@ -1,0 +1,173 @@
+"""How simulated users speak beside people: whether captions are true, informative and varied, and how like people's."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fashioniq.config import EvalCaptions
+from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.words import Vocabulary
+from fashioniq.features.selection import split_items
+from fashioniq.features.store import FeatureStore
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.reader import Reader
+from fashioniq.loop.messages import Message
+from fashioniq.metrics.likeness import likeness
+from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.speech import diversity, truthfulness
+from fashioniq.report.tables import print_table, rounded
+from fashioniq.runs.trained import load_judge
+from fashioniq.users.by_name import named_user, users_of_catalog
+
+PEOPLE = "people"
+FEWEST = 20  # pairs with two captions by which captions are compared with people's
+FACTS = ("words", "wishes", "denials", "comparisons", "true wishes", "wishes that the product shown meets")
+
+
+def speech_rows(
+    settings: EvalCaptions,
+    catalog: Catalog,
+    store: FeatureStore | None,
+    pairs: Sequence[Pair],
+    said: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """A row for those who `said` captions of the pairs, for the users that the catalog has data for, and for people.
+
+    Captions are as informative as a judge finds the target by them, among all products of the split: a linear
+    retriever fitted to the half of people's captions that the captioner's listener did not hear. They are compared
+    with one of the captions of each pair that has two, drawn at random; people's are the other ones (see `likeness`).
+    """
+    captions_of = {**said, **_of_catalog(catalog, settings.split, pairs, settings.seed)}
+    captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
+    labels = [
+        [catalog.statement_labels.get(str(name), []) for name in names]
+        for names in ([pair.target for pair in pairs], [pair.candidate for pair in pairs])
+    ]
+    rows: list[dict[str, Any]] = [
+        {"who": who, **truthfulness(captions, *labels), **diversity(captions)}
+        for who, captions in captions_of.items()
+    ]
+    if settings.run and store:
+        judge = load_judge(settings.run, settings.category, store)
+        items = split_items(catalog, store, settings.split)
+        for row, captions in zip(rows, captions_of.values(), strict=True):
+            examples = [
+                (pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, captions, strict=True)
+            ]
+            rank_N = judge.ranks(examples, items)
+            row |= {"P": percentile(rank_N, len(items)), "R@10": recall_at(rank_N, 10), "gallery": len(items)}
+    twice = [number for number, pair in enumerate(pairs) if len(pair.captions) > 1]
+    if len(twice) < FEWEST:
+        return rows
+    chosen = [pairs[number] for number in twice]
+    draw = np.random.default_rng(settings.seed)
+    first_N = draw.integers(2, size=len(chosen))
+    heard = [pair.captions[first] for pair, first in zip(chosen, first_N, strict=True)]
+    captions_of = {who: [captions[number] for number in twice] for who, captions in captions_of.items()}
+    captions_of[PEOPLE] = [pair.captions[1 - first] for pair, first in zip(chosen, first_N, strict=True)]
+    reader = Reader(Lexicon.of(catalog.labels, catalog.titles.values(), (), catalog.language))
+    own_NF = facts_of(heard, chosen, reader, catalog.labels)
+    for row, captions in zip(rows, captions_of.values(), strict=True):
+        facts_NF = facts_of(captions, chosen, reader, catalog.labels)
+        row |= dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
+        row |= likeness(captions, heard, facts_NF, own_NF, FACTS, settings.seed)
+    return rows
+
+
+def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) -> dict[str, list[str]]:
+    """Captions of the pairs by users that speak from what the catalog knows of its products; none without targets."""
+    if any(pair.target is None for pair in pairs):
+        return {}
+    ids = list(dict.fromkeys(name for pair in pairs for name in (str(pair.target), pair.candidate)))
+    position_of = {name: position for position, name in enumerate(ids)}
+    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs])
+    shown = Message(item_B=torch.tensor([position_of[pair.candidate] for pair in pairs]))
+    found = {}
+    for name in users_of_catalog(catalog, split):
+        if name == "human":
+            continue
+        user, _ = named_user(
+            name, vocabulary=Vocabulary([]), max_words=1, catalog=catalog, ids=ids, seed=seed
+        )
+        found[name] = list(user.reply(target_N, shown, 0).texts or ())
+    return found
+
+
+def facts_of(
+    captions: Sequence[str],
+    pairs: Sequence[Pair],
+    reader: Reader,
+    labels: Mapping[str, Sequence[Sequence[str]]],
+) -> NDArray[np.float64]:
+    """FACTS of the caption of each pair, as far as a search would read them, by the labels of its two products."""
+    facts_NF = np.zeros((len(captions), len(FACTS)))
+    for row_F, caption, pair in zip(facts_NF, captions, pairs, strict=True):
+        own, shown = (
+            {label for some in labels.get(name, ()) for label in some}
+            for name in (str(pair.target), pair.candidate)
+        )
+        wishes = reader.read(caption).wishes
+        plain = [wish.labels for wish in wishes if wish.labels and not wish.denied and not wish.step]
+        row_F[:] = (
+            len(caption.split()),
+            len(plain),
+            sum(wish.denied for wish in wishes),
+            sum(wish.step != 0 for wish in wishes),
+            sum(not own.isdisjoint(some) for some in plain),
+            sum(not shown.isdisjoint(some) for some in plain),
+        )
+    return facts_NF
+
+
+def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the tables of `speech_rows`."""
+
+    def percent(value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.1f}"
+
+    cells = [
+        [
+            row["who"],
+            percent(row["true"]),
+            f"{row['stated']:.2f}",
+            rounded("P", row.get("P")),
+            rounded("R@10", row.get("R@10")),
+            *(percent(row[name]) for name in ("distinct", "distinct-1", "distinct-2")),
+        ]
+        for row in rows
+    ]
+    header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
+    print_table(header, cells, title="one caption of each pair")
+    print(
+        "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
+        "of the target for a linear retriever fitted to recorded captions; distinct: share of different "
+        "captions, words and bigrams"
+    )
+    if any("AUC" not in row for row in rows):
+        print(f"fewer than {FEWEST} pairs have two captions; captions are not compared with people's")
+        return
+    cells = [
+        [
+            row["who"],
+            *(f"{row[name]:.2f}" for name in FACTS[:4]),
+            *(_with_interval(row, name) for name in ("length distance", "divergence", "AUC of words", "AUC")),
+        ]
+        for row in rows
+    ]
+    header = ["", *FACTS[:4], "length distance", "divergence", "AUC of words", "AUC"]
+    print_table(header, cells, title="how like people's captions")
+    for row in rows:
+        print(f"{row['who']}, told by: {', '.join(row['tell it'])}; people: {', '.join(row['tell people'])}")
+    print(
+        "length distance: Wasserstein's, in words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how "
+        "well a logistic regression tells the captions from another person's, by words, and by what they say of the "
+        "two products, too: 0.5 is chance, 1 always; in brackets 95 % bootstrap intervals"
+    )
+
+
+def _with_interval(row: Mapping[str, Any], name: str) -> str:
+    low, high = row[f"{name} interval"]
+    return f"{row[name]:.2f} ({low:.2f}–{high:.2f})"
