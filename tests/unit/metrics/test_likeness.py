@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from fashioniq.metrics import likeness as measures
 from fashioniq.metrics.likeness import likeness
 
 WORDS = (
@@ -24,6 +25,11 @@ WORDS = (
     "dark",
 )
 MEASURES = ("length distance", "divergence", "AUC of words", "AUC")
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(measures, "RESAMPLES", 80)
 
 
 def captions(seed, count=300, words=WORDS, least=3, most=8):
