@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ import obeying
 import plain
 import speed
 import stages
+import user_correlation
 
 COMPARED = [name for name in stages.STAGES if name != "attributes"]
 SMALL = stages.Setting(counts.SMALL)
@@ -140,3 +142,36 @@ def test_turns_of_every_kind_are_measured(tmp_path, capsys):
     capsys.readouterr()
     obeying.main(["--table", "--out", str(out)])
     assert "| one wish | " in capsys.readouterr().out
+
+
+def test_a_user_who_orders_retrievers_as_people_do_agrees_with_them_and_one_who_guesses_does_not():
+    draw = np.random.default_rng(0)
+    quality_R1 = np.linspace(0.05, 0.5, 8)[:, None]
+    people_RD, alike_RD, reverse_RD = (
+        (draw.random((8, 2000)) < chance_R1).astype(float)
+        for chance_R1 in (quality_R1, quality_R1 + 0.3, quality_R1[::-1])
+    )
+    alike = user_correlation.correlations(people_RD, alike_RD, 0)
+    assert [alike["tau"], alike["rho"]] == pytest.approx([1, 1]) and alike["in the other order"] == 0
+    assert 0.85 < alike["tau interval"][0] <= 1 and alike["couples"] == 28
+    reverse = user_correlation.correlations(people_RD, reverse_RD, 0)
+    assert reverse["tau"] == pytest.approx(-1) and reverse["in the other order"] == 28
+    few = user_correlation.correlations(people_RD[:, :40], alike_RD[:, :40], 0)["tau interval"]
+    assert few[1] - few[0] > 3 * (alike["tau interval"][1] - alike["tau interval"][0])
+
+
+def test_evaluations_are_read_from_their_folders_also_of_sessions(tmp_path):
+    for number in range(5):
+        for user, logs in (("people", ("2-turns", "3-turns")), ("simulator", (".",))):
+            for log in logs:
+                folder = tmp_path / f"r{number}" / user / log
+                folder.mkdir(parents=True, exist_ok=True)
+                ranks = [5 if place < number else 50 for place in range(6)]
+                lines = [{"target": "a", "turns": [{"rank": 0}, {"rank": rank}]} for rank in ranks]
+                (folder / "dialogs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = user_correlation.table(tmp_path, "people", ["simulator"])
+    assert found["retrievers"] == [f"r{number}" for number in range(5)]
+    assert found["R@10"] == found["rows"][0]["R@10"] == pytest.approx([0, 100 / 6, 200 / 6, 50, 400 / 6])
+    assert found["rows"][0]["tau"] == pytest.approx(1)
+    with pytest.raises(SystemExit, match="found 0"):
+        user_correlation.table(tmp_path, "nobody", ["simulator"])
