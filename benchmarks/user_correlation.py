@@ -1,11 +1,11 @@
 """Does a simulated user order retrievers as people do? Rank correlation over evaluations of several retrievers.
 
-python benchmarks/user_correlation.py FOLDER PERSON SIMULATOR ...
+python benchmarks/user_correlation.py FOLDER PERSON SIMULATOR ... > agreement.json
 
 FOLDER/RETRIEVER/USER are results of eval-dialogs, for the same users of at least five retrievers; those of recorded
-sessions may have a folder for each length. R@10 after the last turn of each retriever with PERSON is compared with that
+sessions may have a folder for each length; the last part of FOLDER is the category. R@10 after the last turn of each retriever with PERSON is compared with that
 of each SIMULATOR: Kendall's tau-b and Spearman's rho over retrievers, with intervals of 95 % over resampled dialogs, which
-are the same for all retrievers, and how often the simulator puts two retrievers in the other order.
+are the same for all retrievers, and the percentage of couples of retrievers that are in the other order.
 """
 
 import json
@@ -14,11 +14,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from fashioniq.data.dialog_log import read_dialogs
+from fashioniq.provenance import provenance
 
 FOUND = 10  # R@10
 RESAMPLES = 1000
@@ -72,10 +74,13 @@ def table(folder: Path, person: str, simulators: list[str], seed: int = 0) -> di
         for user in (person, *simulators)
     }
     return {
+        "protocol": "order of retrievers",
+        "category": folder.name,
         "retrievers": retrievers,
         "people": person,
         "R@10": (100 * found[person].mean(1)).tolist(),
-        "rows": [{"user": user} | correlations(found[person], found[user], seed) for user in simulators],
+        "rows": [{"method": user} | correlations(found[person], found[user], seed) for user in simulators],
+        "provenance": msgspec.to_builtins(provenance({})),
     }
 
 

@@ -93,7 +93,9 @@ def write_notebooks(folder: Path) -> None:
 
 def main() -> None:
     """Run all tutorials, or those that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="tutorials, without .md (default: all)")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER", help="write notebooks, and run nothing")
     settings = parser.parse_args()

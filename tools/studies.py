@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from scipy import stats
 
 from fashioniq.data.conversation_records import SUBTASKS
-from fashioniq.data.evaluations import Metrics, SessionMetrics, read_metrics
+from fashioniq.data.evaluations import KINDS, Metrics, SessionMetrics, read_metrics
 from fashioniq.files import UserError, why
 from fashioniq.metrics.significance import holm
 from fashioniq.provenance import Provenance
@@ -28,12 +28,28 @@ SAME = (
     "samples",
     "dialogs",
     "fingerprint",
+    "people",
+    "retrievers",
 )  # in a table
 OF_DIALOGS = {"words", "asked", "pictures", "seconds"}  # costs, summed over the rounds of a dialog
-LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", "returned", *OF_DIALOGS}
+OF_LIKENESS = {"length", "divergence", "AUC"}  # of people's captions, with whatever follows
+LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", "returned", *OF_DIALOGS, *OF_LIKENESS}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
 REPAIR = "copy the metrics.json of an evaluation again"
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
+
+
+class UserAgreement(Metrics, kw_only=True):
+    """Output of benchmarks/user_correlation.py: how well users order `retrievers` as people do; a row for each user."""
+
+    PROTOCOL: ClassVar[str] = "order of retrievers"
+    category: str
+    people: str
+    retrievers: list[str]
+    rows: list[dict[str, Any]]
+
+
+KINDS[UserAgreement.PROTOCOL] = UserAgreement
 
 
 @dataclass(frozen=True)
@@ -63,8 +79,8 @@ class Seeds:
 class Row:
     """Row of a table: its label, and one metrics.json per seed.
 
-    `part` is a method or a check of a metrics.json with several rows, such as those of conversations; "METHOD, N
-    rounds" are the conversations with N rounds.
+    `part` is a method or a check of a metrics.json with several rows, such as those of conversations, or a speaker of
+    captions; "METHOD, N rounds" are the conversations with N rounds.
     """
 
     label: str
@@ -82,7 +98,9 @@ class Row:
         baselines in a run file.
         """
         method = (self.part or "").partition(", ")[0]
-        if method and any(method in (row["method"] for row in run.plain()["rows"][1:]) for run in self.runs):
+        if method and any(
+            method in (row.get("method") for row in run.plain()["rows"][1:]) for run in self.runs
+        ):
             return None
         spent = [
             made.seconds["cpu"] / 60 for run in self.runs for made in trainings(run) if "cpu" in made.seconds
@@ -259,8 +277,13 @@ def _value(run: Metrics, column: str, part: str | None) -> float:
             if (row["method"], str(row["rounds"]), row["subtask"]) == wanted
         ]
     elif part:
-        rows = [*content.get("rows", ()), *content.get("checks", ())]
-        found = [row.get(column) for row in rows if part in (row.get("method"), row.get("check"))]
+        rows = (
+            [*content.get("rows", ()), *content.get("checks", ())]
+            if "speech" not in content
+            else content["speech"]
+        )
+        names = ("method", "check", "who")
+        found = [row.get(column) for row in rows if part in (row.get(name) for name in names)]
     elif parts and parts["last"]:
         found = [row.get(parts["measure"]) for row in content.get("turns", ())[-1:]]
     elif parts and parts["unit"]:
