@@ -26,7 +26,7 @@ def is_named(user: str) -> bool:
     return user in RECORDED or plugins.is_part("users", user)
 
 
-LAST_SHOWN = "last-shown"  # value of --run for this baseline
+LAST_SHOWN, BM25 = "last-shown", "bm25"  # values of --run: baselines without a run
 
 
 @dataclass(kw_only=True)
@@ -76,8 +76,8 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     run: Path | None = option(
         None,
         "run of train-retriever or train-composer, such as runs/retriever-dresses-attrs; last-shown for the baseline "
-        "whose query is the product shown last; or, with people's words, a search without training, such as "
-        "DATA/zero-shot/dress-ENCODER (required)",
+        "whose query is the product shown last; or, with people's words, bm25 for plain BM25 over titles, descriptions "
+        "and labels, or a search without training, such as DATA/zero-shot/dress-ENCODER (required)",
         reads="retriever or zero-shot search",
     )
     user: list[str] = option(

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from fashioniq import plugins
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
-from fashioniq.config.evaluation import LAST_SHOWN, RECORDED, is_named
+from fashioniq.config.evaluation import BM25, LAST_SHOWN, RECORDED, is_named
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
@@ -70,7 +70,8 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
         return metrics
     columns = _columns(users, trained)
     people = columns.get("people", [])
-    baselines = {LAST_SHOWN: LAST_SHOWN} | ({str(options.linear): "linear"} if options.linear else {})
+    baselines = {LAST_SHOWN: LAST_SHOWN} | ({} if options.word_noise or options.index else {BM25: BM25})
+    baselines |= {str(options.linear): "linear"} if options.linear else {}
     baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))
     folders |= {run: f"{people[0]}-{name}" for run, name in baselines.items() if people}

@@ -1,7 +1,8 @@
 """Linear retriever: the query is a linear function of the item shown and the words of the reply.
 
 It starts from ridge regression on captioned pairs, and it can be trained further like the other retrievers.
-`LastShown` is the baseline beside it, whose query is the item shown, whatever the reply.
+`LastShown` is the baseline beside it, whose query is the item shown, whatever the reply; `NoVectors` leaves all to
+words.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,14 @@ class LastShown(BaseRetriever):
     def step(self, state: None, turn: Turn) -> tuple[Tensor, None]:
         """Return the item of this turn."""
         return self.offered(turn), None
+
+
+class NoVectors(LastShown):
+    """Retriever for which all products are alike, so that words alone decide."""
+
+    def embed_images(self, features_BD: Tensor) -> Tensor:
+        """Zeros, B×1."""
+        return features_BD.new_zeros(len(features_BD), 1)
 
 
 class LinearRetriever(BaseRetriever):

@@ -8,7 +8,7 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
-from fashioniq.config.evaluation import LAST_SHOWN
+from fashioniq.config.evaluation import BM25, LAST_SHOWN
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
@@ -16,7 +16,7 @@ from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.models.device import pick_device
-from fashioniq.models.linear import LastShown
+from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import CatalogOrigin, RetrieverRun, ZeroShotRun, kind_of, read_run, zero_shot
 from fashioniq.runs.trained import load_retriever
@@ -45,7 +45,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
     Raises UserError if a file is missing or does not match the run.
     """
-    trained = not (_is_last_shown(run) or _is_zero_shot(run))
+    trained = not (_is_baseline(run) or _is_zero_shot(run))
     if trained:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog = Catalog(options.data, options.category)
@@ -55,11 +55,18 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
     if trained:
         trained_one, vocabulary, about = load_retriever(run, options.category, store)
         retriever = trained_one.to(device)
-    elif _is_last_shown(run):
+    elif str(run) == LAST_SHOWN:
         retriever, vocabulary, about = (
             LastShown(store.size),
             Vocabulary([]),
             _without_training(catalog, store),
+        )
+    elif str(run) == BM25 and recorded and not (options.word_noise or options.index):
+        retriever, vocabulary = NoVectors(store.size), Vocabulary([])
+        about = _without_training(catalog, store)
+    elif str(run) == BM25:
+        raise UserError(
+            "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise and --index"
         )
     elif recorded and not options.word_noise:
         retriever = zero_shot.load_retriever(run, catalog, store, device)
@@ -98,22 +105,22 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
 def users_of_training(run: Path) -> tuple[list[str], str | None]:
     """Users that a retriever was trained with, and its first captioner, None without one."""
-    if _is_last_shown(run) or _is_zero_shot(run):
+    if _is_baseline(run) or _is_zero_shot(run):
         return [], None
     about = read_run(run, RetrieverRun)
     return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
 
 
-def _is_last_shown(run: Path) -> bool:
-    return str(run) == LAST_SHOWN and not run.exists()
+def _is_baseline(run: Path) -> bool:
+    return str(run) in (LAST_SHOWN, BM25) and not run.exists()
 
 
 def _is_zero_shot(run: Path) -> bool:
-    return not _is_last_shown(run) and (run / "model.json").exists() and kind_of(run) == ZeroShotRun.KIND
+    return not _is_baseline(run) and (run / "model.json").exists() and kind_of(run) == ZeroShotRun.KIND
 
 
 def _without_training(catalog: Catalog, store: FeatureStore) -> RetrieverRun:
-    """What is known of the product shown last as a baseline, and of a search without training: they learn no words."""
+    """What is known of a baseline, and of a search without training: they learn no words."""
     return RetrieverRun(
         kind="retriever",
         category=catalog.category,

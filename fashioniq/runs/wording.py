@@ -8,9 +8,11 @@ from typing import Protocol, runtime_checkable
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.offers import Offers
+from fashioniq.loop.plain_bm25 import WEIGHTS, PlainBM25
 from fashioniq.loop.rollout import System
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import SeenLabels
+from fashioniq.models.linear import NoVectors
 from fashioniq.runs.weights import load_wording
 
 
@@ -24,11 +26,14 @@ class ReadsTexts(Protocol):
 def with_words_of(
     system: System, run: Path, catalog: Catalog, vocabulary: Vocabulary, words: bool = True
 ) -> System:
-    """The system of a run with the wording that was fitted with it; the same system if none was.
+    """The system of a run with the wording that was fitted with it; the same system if none was. BM25 has its own.
 
     Raises UserError if a file is damaged.
     """
     items = system.gallery.items
+    if isinstance(system.retriever, NoVectors):
+        plain = PlainBM25.of(catalog, items.ids, vocabulary, WEIGHTS)
+        return replace(system, wording=plain, gallery=system.gallery.with_scorer(plain))
     found = load_wording(run, items.features_ND.shape[1])
     if found is None:
         return system

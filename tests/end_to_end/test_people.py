@@ -125,7 +125,7 @@ def test_sessions_are_evaluated_by_their_number_of_turns(project, vector_runs, c
 def test_the_baselines_are_evaluated_as_any_retriever(project, common, sessions, tmp_path):
     training = {name: value for name, value in common.items() if name != "split"}
     project.run("train-retriever", **training, epochs=0, run=tmp_path / "linear")
-    for run in (tmp_path / "linear", "last-shown"):
+    for run in (tmp_path / "linear", "last-shown", "bm25"):
         for user in ({"user": "human"}, {"user": "sessions", "sessions": sessions}):
             project.run("eval-dialogs", **common, run=run, out=tmp_path / "out", **user)
     project.run("eval-single-turn", **common, run=tmp_path / "linear", out=tmp_path / "single")
@@ -175,6 +175,7 @@ def test_all_users_for_which_there_is_data_share_one_table(
         "grammar",
         "human",
         "human-last-shown",
+        "human-bm25",
         "human-linear",
     ]
     ours, *baselines = table.rows
@@ -183,6 +184,7 @@ def test_all_users_for_which_there_is_data_share_one_table(
         assert ours.columns[column] == {"P": turn["P"], "R@10": turn["R@10"]}
     assert [(row.retriever, list(row.columns)) for row in baselines] == [
         ("last-shown", ["people"]),
+        ("bm25", ["people"]),
         (str(tmp_path / "linear"), ["people"]),
     ]
     assert table.headline == min(ours.columns, key=lambda column: ours.columns[column]["R@10"])

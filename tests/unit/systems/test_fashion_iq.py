@@ -15,9 +15,10 @@ from fashioniq.data.wording import WordingRun, obeying
 from fashioniq.files import UserError
 from fashioniq.generators.described_products import describer_of
 from fashioniq.generators.illustrated import Illustrated
+from fashioniq.language.wishes import Wishes
 from fashioniq.loop.rollout import rollout
 from fashioniq.models.labels import LabelModel
-from fashioniq.models.linear import LastShown
+from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.runs.evaluation_inputs import parts_of, users_of_training
 from fashioniq.runs.trained import load_retriever
 from fashioniq.runs.training_data import Selection
@@ -360,6 +361,28 @@ def test_the_baseline_of_the_product_shown_last_needs_no_run(shop, options_of, t
     (tmp_path / "last-shown").mkdir()
     with pytest.raises(UserError, match=r"found no model\.json"):
         parts_of(options_of(run=Path("last-shown"), user=["human"]), Path("last-shown"))
+
+
+def test_plain_bm25_needs_no_run_and_reads_what_people_wrote(shop, options_of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Path("bm25")
+    parts = parts_of(options_of(run=run, user=["human"]), run)
+    assert isinstance(parts.retriever, NoVectors) and users_of_training(run) == ([], None)
+    (task,) = fashion_iq.build(options_of(run=run, user=["human"]))
+    system = task.batch([0])[0]
+    labels = [label for some in parts.catalog.labels[parts.items.ids[0]] for label in some]
+    wished_N, denied_N = (
+        system.wording.bonus(system.wording.after(Wishes(), text, 1))
+        for text in (f"is {labels[-1]}", f"no {labels[-1]}")
+    )
+    assert wished_N[0] == denied_N[0] > 0  # what is denied counts, too
+    both = system.wording.after(system.wording.after(Wishes(), labels[0], None), labels[-1], None)
+    assert system.wording.bonus(both)[0] > wished_N[0] and not both.held  # and so do earlier turns
+    for refused in ({"user": ["differences"]}, {"word_noise": 0.1}, {"index": "Flat"}):
+        with pytest.raises(
+            UserError, match="--run bm25 reads what people wrote; give --user human or sessions"
+        ):
+            parts_of(options_of(**{"run": run, "user": ["human"], **refused}), run)
 
 
 def test_the_users_of_a_training_begin_with_its_captioner(shop, tmp_path):
