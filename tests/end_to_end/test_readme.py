@@ -63,10 +63,10 @@ def test_the_headline_has_the_figures_of_the_results():
     title = "## Released dresses with descriptions, products with a title or labels, all real sessions, people's words"
     table = results.partition(title)[2].partition("\n## ")[0]
     found = dict(
-        re.findall(r"^\| (default|ridge|last shown|untrained) +\|[^|]+\|[^|]+\| +([\d.]+)", table, re.M)
+        re.findall(r"^\| (default|ridge|last shown|untrained|BM25) +\|[^|]+\|[^|]+\| +([\d.]+)", table, re.M)
     )
     headline = re.search(r"^In (\d+) recorded sessions.+?\n\n", TEXT, re.M | re.S)
     assert re.findall(r"([\d.]+) %", headline[0]) == [
-        found[name] for name in ("default", "ridge", "untrained", "last shown")
+        found[name] for name in ("default", "ridge", "untrained", "last shown", "BM25")
     ]
     assert f"\n{headline[1]} dialogs;" in table
