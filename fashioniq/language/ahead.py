@@ -1,4 +1,4 @@
-"""What follows in a text: pure functions of its units and a place among them."""
+"""What is around a place in a text: pure functions of its units and the place."""
 
 from collections.abc import Sequence
 
@@ -73,6 +73,19 @@ def names(unit: Unit) -> set[str]:
     if unit.noun:
         return {unit.noun}
     return set(unit.term.labels or {unit.written.lower()}) if unit.term else set()
+
+
+def listed_nouns(units: Sequence[Unit], at: int) -> list[Unit]:
+    """Nouns of a list before a place that is all of its clause so far: "the brand and the color"."""
+    found: list[Unit] = []
+    for unit in reversed(units[:at]):
+        if unit.mark and unit.mark != ",":
+            break
+        if unit.noun:
+            found.append(unit)
+        elif not (unit.mark or unit.roles & {"and", "or", "article"}):
+            return []
+    return found
 
 
 def inflected(units: Sequence[Unit], at: int) -> bool:

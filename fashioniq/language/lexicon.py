@@ -82,6 +82,7 @@ class Lexicon:
         self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words)
         self.find = lru_cache(maxsize=20_000)(self._found)
         self.persons = self._told_apart(within, titles.count, products)
+        self._same = {word: words[0] for words in self.grammar.persons for word in words if word in self.persons}
 
     @classmethod
     def of(
@@ -194,6 +195,12 @@ class Lexicon:
         return {word: term for group in found for word, term in group.items()} if len(found) > 1 else {}
 
     # words
+
+    def token(self, word: str) -> str:
+        """What a word of a text is looked for by: its stem; the same for words that mean the same people, such as
+        "women" and "ladies", where people are told apart."""
+        key = folded(word)
+        return self.stem(self._same.get(key, key))
 
     def is_color(self, key: str) -> bool:
         """Whether a key is the name of a color, in the catalog or not."""

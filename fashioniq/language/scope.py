@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fashioniq.language import ahead
 from fashioniq.language.ahead import continues, inflected, listed, moves, names, next_said, noun_beside, swaps
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
@@ -261,7 +262,7 @@ class Sentence:
         return (
             ("forget" in roles and self._forget(at))
             or ("any" in roles and self._any(at))
-            or ("irrelevant" in roles and self._irrelevant())
+            or ("irrelevant" in roles and self._irrelevant(at))
         )
 
     def _forget(self, at: int) -> bool:
@@ -288,13 +289,11 @@ class Sentence:
             self._deny("except")
         return True
 
-    def _irrelevant(self) -> bool:
+    def _irrelevant(self, at: int) -> bool:
         """Take back what the clause named: "the color doesn't matter"."""
-        named = [item.unit for item in self.items[self._part :]] + self._nouns
-        if not named:
-            return False
-        for unit in named:
-            self.taken_back |= names(unit)
+        nouns = [*self._nouns, *ahead.listed_nouns(self.units, at)]
+        named = [*(item.unit for item in self.items[self._part :]), *nouns]
+        self.taken_back.update(*map(names, named))
         del self.items[self._part :]
         self._nouns.clear()
-        return True
+        return bool(named)

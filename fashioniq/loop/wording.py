@@ -23,7 +23,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR
-from fashioniq.language.tokens import folded, keys_of
+from fashioniq.language.tokens import keys_of
 from fashioniq.language.wishes import ParsedRequest, Wish, Wishes
 from fashioniq.loop.labels import LEAST_EVIDENCE, LIKELY, Having, ProductLabels, Seen, evidence, kinds_of
 from fashioniq.loop.lexical import LexicalIndex
@@ -86,7 +86,7 @@ class Wording:
         self._size = len(self._labels)
         self._some_unknown = bool(self._said) or bool(self._labels.unknown_N.any())
         self._kinds = kinds_of(self.labels)
-        self._documents = LexicalIndex(texts, lambda word: lexicon.stem(folded(word)))
+        self._documents = LexicalIndex(texts, lexicon.token)
         sets = _REMEMBERED // max(1, self._size * (4 if self._some_unknown else 1))
         self._having = lru_cache(max(8, min(_MOST_SETS, sets)))(self._products)
         self._in_texts = lru_cache(max(8, min(_MOST_SETS, sets)))(self._containing)

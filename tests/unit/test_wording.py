@@ -470,3 +470,14 @@ def test_alternatives_are_interpreted_if_all_of_them_are():
     found = wording()
     assert [wish.interpreted for wish in found.read("crimson or azure").wishes] == [True]
     assert [wish.interpreted for wish in found.read("red or azure").wishes] == [False]
+
+
+def test_a_wish_for_people_finds_titles_with_another_word_for_them():
+    titles = ["Anna women dress"] * 3 + ["Bella ladies dress"] * 3 + ["Cora girls dress"] * 3
+    labels = {f"p{number}": [["dress"], [], [], [], [], []] for number in range(len(titles))}
+    lexicon = Lexicon.of(labels, titles, ["dress"], "en")
+    found = Wording(
+        lexicon, Weights(0, 5, 5), [frozenset(["dress"])] * len(titles), titles, learned=["dress"]
+    )
+    wishes = found.after(Wishes(), "a dress for women", None)
+    assert (found.bonus(wishes) > 0).tolist() == [True] * 6 + [False] * 3

@@ -34,6 +34,7 @@ nicht lang genug => length+
 kürzer => length-
 dunkler => colour-
 Farbe egal => any colour
+die Farbe und die Länge sind egal => any colour, any length
 egal welche Farbe => any colour
 vergiss den Gürtel => any gürtel
 von vorn => any *

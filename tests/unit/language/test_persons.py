@@ -123,3 +123,13 @@ def test_a_step_beside_the_brand_is_one_of_its_own_scale():
     reader = reader_of(APART, [(["dress", "mini"], 5), (["dress", "midi"], 5), (["dress", "maxi"], 5)])
     for text in ("the same brand in longer", "longer of the same brand"):
         assert [(wish.family, wish.step) for wish in reader.read(text).wishes] == [("length", 1)]
+
+
+def test_other_words_for_the_same_people_are_looked_for_as_one_where_people_are_told_apart():
+    lexicon = reader_of(
+        [("Anna Women Dress", 9), ("Bella Ladies' Dress", 8), ("Cora Girls Dress", 3)]
+    ).lexicon
+    same = {lexicon.token(word) for word in ("Women", "womens", "women's", "ladies'", "lady", "woman")}
+    assert len(same) == 1 and lexicon.token("girls") == lexicon.token("girl") not in same
+    alike = reader_of([("Anna Women Dress", 12), ("Bella Ladies Dress", 8)]).lexicon
+    assert alike.token("women") != alike.token("ladies") == alike.stem("ladies")

@@ -45,4 +45,8 @@ def test_a_product_is_named_by_its_place_in_german(text, german):
 )
 def test_like_a_place_may_show_the_product_again_and_the_place_is_no_unknown_word(text, like, english):
     request = english.read(text)
-    assert request.like_shown == like and not request.unknown and request.known == (("red",) if "red" in text else ())
+    assert (
+        request.like_shown == like
+        and not request.unknown
+        and request.known == (("red",) if "red" in text else ())
+    )
