@@ -98,12 +98,12 @@ class BaseCaptioner(nn.Module):
         chance_BKL: Tensor,
         promising: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Draw K captions of each pair, B×K×max_words; the first one is the greedy one.
+        """Draw K captions of each pair, B×K×max_words.
 
         The words are drawn by the uniform numbers of [0, 1) in `chance_BKL`, L at least max_words, so that a
         caption depends on its own numbers only. Captions of a pair that begin alike share one row of the decoder
         where finished ones leave the batch. `promising` says which beginnings of BEGINNING words, B×K×L, are completed,
-        B×K; other unfinished captions are replaced by the greedy one.
+        B×K; other unfinished captions are replaced by the first one.
         """
         batch, count = chance_BKL.shape[:2]
         device = chance_BKL.device
@@ -118,7 +118,6 @@ class BaseCaptioner(nn.Module):
             below_NV = scores_NV.exp().cumsum(-1)
             level_NK = chance_BKL[pair_N, :, place] * below_NV[:, -1:]
             drawn_NK = torch.searchsorted(below_NV, level_NK, right=True).clamp(max=self.vocabulary - 1)
-            drawn_NK[:, 0] = scores_NV.argmax(-1)
             word_R = drawn_NK[beginning_R, row_R % count].where(last_N[beginning_R] != END, END)
             words_RL[row_R, place] = word_R
             going_R = _remaining(word_R != END)
@@ -126,7 +125,7 @@ class BaseCaptioner(nn.Module):
                 begun_RL = words_RL.masked_fill(words_RL == END, PAD)
                 unfinished_R = begun_RL[:, place] != PAD
                 dropped_R = unfinished_R & ~promising(begun_RL.unflatten(0, (batch, count))).flatten()
-                dropped_R[::count] = False  # the greedy ones
+                dropped_R[::count] = False  # the first ones
                 if finished_leave(device):
                     going_R = going_R[~dropped_R[row_R[going_R]]]
             if not len(going_R):

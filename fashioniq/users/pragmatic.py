@@ -39,12 +39,12 @@ class Listener(NamedTuple):
 class PragmaticUser:
     """User simulator that draws captions from a frozen captioner and says the most informative one.
 
-    That is the caption by which the `listener` ranks the target best among the products, at most
-    `MOST_OTHERS` of them; the first one drawn wins ties, and the first is the greedy one. Of more than `COMPLETED`
-    captions, those are completed whose first words are the most informative: the others would hardly be said. With
-    `truth`, only the captions with the fewest statements that are false by the labels of `items` are considered: a
-    listener who computes with words finds many a target best by a lie. A reply depends on the target, the
-    offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary to the
+    That is the caption by which the `listener` ranks the target best among the products, at most `MOST_OTHERS` of them;
+    the first one drawn wins ties. The likeliest caption, which greedy decoding finds, is drawn as seldom as people say
+    it. Of more than `COMPLETED` captions, those are completed whose first words are the most informative: the others
+    would hardly be said. With `truth`, only the captions with the fewest statements that are false by the labels of
+    `items` are considered: a listener who computes with words finds many a target best by a lie. A reply depends on the
+    target, the offer, the turn and `seed`. Word ids are translated from the captioner's `own` vocabulary to the
     retriever's.
     """
 

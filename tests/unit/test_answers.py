@@ -92,7 +92,11 @@ def test_recorded_answers_are_repeated_and_no_other_question_has_one():
     )
     assert answers(user, [1, 0], ["short?", "is it new?"]) == ["yes", "yes"]
     again = RecordedAnswers(
-        [Dialogue("a", tuple(map(Round.read, ("red", "long? no", "with a belt", "long? a bit", "made of silk"))))]
+        [
+            Dialogue(
+                "a", tuple(map(Round.read, ("red", "long? no", "with a belt", "long? a bit", "made of silk")))
+            )
+        ]
     )
     assert [answers(again, [0], [question])[0] for question in ("long?", "", "long?", "")] == [
         "no",

@@ -78,7 +78,9 @@ def test_help_states_the_default_folders_and_that_switches_are_off(capsys):
 
 
 def test_dashes_make_no_options_alike(capsys):
-    assert main(["extract-features", "--out", "x"]) == 2 and "unknown option --out; `fashioniq" in told(capsys)
+    assert main(["extract-features", "--out", "x"]) == 2 and "unknown option --out; `fashioniq" in told(
+        capsys
+    )
 
 
 def test_a_required_option_that_is_missing_ends_with_2(capsys):

@@ -106,6 +106,8 @@ def test_the_links_of_a_page_lead_somewhere(page):
 
 def test_pages_are_short_but_for_the_reference():
     pages = [*(ROOT / "docs").glob("*.md"), *PAPERS, *(ROOT / "docs/tutorials").glob("*.md")]
-    lines = {page: page.read_text(encoding="utf-8").count("\n") for page in pages if page.name != "results.md"}
+    lines = {
+        page: page.read_text(encoding="utf-8").count("\n") for page in pages if page.name != "results.md"
+    }
     assert len(lines) > 20 and max(lines.values()) <= 250
     assert sum(lines.values()) <= 2400

@@ -131,7 +131,7 @@ def test_of_many_captions_those_with_the_most_informative_beginnings_are_complet
     first_BK, last_BK = ranks_of(begun_BKL), ranks_of(drawn_BKL)
     kept_BK = first_BK <= first_BK.sort(1).values[:, 2:3]
     kept_BK |= begun_BKL[:, :, BEGINNING - 1] == PAD  # finished
-    kept_BK[:, 0] = True  # the greedy one
+    kept_BK[:, 0] = True  # the first one
     best_B = last_BK.masked_fill(~kept_BK, len(items)).argmin(1)
     assert torch.equal(said_BL, drawn_BKL[torch.arange(15), best_B])
     assert (last_BK.argmin(1) != best_B).any()  # some of the best are given up
@@ -161,10 +161,11 @@ def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, caption
     assert (false(user.reply(WANTED, offer, 1).words_BL) > false(said_BL)).any()
 
 
-def test_a_pragmatic_user_with_one_sample_is_greedy(items, captioner, listener):
-    said_BL = pragmatic(captioner, items, listener, 1).reply(WANTED, Message(item_B=OFFERED), 0).words_BL
-    greedy = CaptionerUser(captioner, items, SPEAKS, SPEAKS)
-    assert torch.equal(said_BL, greedy.reply(WANTED, Message(item_B=OFFERED), 0).words_BL)
+def test_a_pragmatic_user_with_one_sample_says_it(items, captioner, listener):
+    user = pragmatic(captioner, items, listener, 1)
+    said_BL = user.reply(WANTED, Message(item_B=OFFERED), 0).words_BL
+    drawn_BKL = captioner.sample(looks(items, OFFERED), looks(items, WANTED), user._chances(WANTED, 0))
+    assert torch.equal(said_BL, drawn_BKL[:, 0])
 
 
 def test_a_pragmatic_user_says_the_same_in_every_batch_and_other_things_in_other_turns(

@@ -166,4 +166,6 @@ def test_the_answer_of_a_round_is_text_that_can_be_written():
     whole = Round.read("\r\nerror: forged")  # its text is not that of an answer alone
     for made in (Round(whole), Round.of("", whole), whole, Round.of("red?", "yes")):
         assert (type(made.question), type(made.answer)) == (str, str)
-        assert json.loads(json_line({"text": LoggedMessage(text=made.answer)})) == {"text": {"text": made.answer}}
+        assert json.loads(json_line({"text": LoggedMessage(text=made.answer)})) == {
+            "text": {"text": made.answer}
+        }

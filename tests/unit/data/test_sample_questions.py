@@ -83,8 +83,7 @@ def test_a_dialog_is_a_caption_and_ten_questions_on_ten_topics_that_it_does_not_
         assert len(rounds) == 10 == len(set(topics)) and len(topics) == 10
         colours = [text for text in rounds if "color is" in text or "main color" in text]
         assert not (
-            colours
-            and colours[0].answer in caption.removesuffix("s").split(" that is ")[-1].split(" and ")
+            colours and colours[0].answer in caption.removesuffix("s").split(" that is ")[-1].split(" and ")
         ), (caption, colours)
 
 

@@ -24,7 +24,9 @@ def _seed():
 
 @pytest.fixture
 def items():
-    return Items.without_attributes([str(number) for number in range(PRODUCTS)], torch.randn(PRODUCTS, FEATURES))
+    return Items.without_attributes(
+        [str(number) for number in range(PRODUCTS)], torch.randn(PRODUCTS, FEATURES)
+    )
 
 
 def fitted(kind, items, examples):
@@ -37,7 +39,9 @@ def fitted(kind, items, examples):
 
 def query(model, items, says):
     """The query after one turn about the first product."""
-    about = ItemInputs(items.features_ND[:1].expand(len(says), -1), torch.zeros(len(says), 1, dtype=torch.long))
+    about = ItemInputs(
+        items.features_ND[:1].expand(len(says), -1), torch.zeros(len(says), 1, dtype=torch.long)
+    )
     turn = Turn(Message(), Message(words_BL=WORDS.encode(says, 8)), about)
     return model.step(model.start(len(says)), turn)[0]
 
@@ -52,7 +56,9 @@ def test_before_training_it_is_ridge_regression(items):
 @pytest.mark.parametrize(("kind", "learns"), [("linear", False), ("residual", True)])
 def test_it_learns_requests_that_a_bag_of_words_cannot_read(kind, learns, items):
     says, targets = ["not red but blue", "not blue but red"], [2, 1]
-    model = fitted(kind, items, [("0", text, str(target)) for text, target in zip(says, targets, strict=True)])
+    model = fitted(
+        kind, items, [("0", text, str(target)) for text, target in zip(says, targets, strict=True)]
+    )
     same_BN = torch.eye(PRODUCTS, dtype=torch.bool)[targets]
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     for _ in range(150):

@@ -462,7 +462,9 @@ def test_a_schema_that_is_not_utf8_is_told_in_a_line(open_store, tmp_path):
         open_store(f"sqlite:///{path}")
 
 
-@pytest.mark.parametrize("odd", ["\udcff", "key \ud800"])  # as Python reads a byte of a command line that is not UTF-8
+@pytest.mark.parametrize(
+    "odd", ["\udcff", "key \ud800"]
+)  # as Python reads a byte of a command line that is not UTF-8
 def test_text_that_no_database_can_store_is_refused_and_the_store_goes_on(store, log, odd):
     with pytest.raises(UserError, match=r"^expected text in UTF-8"):
         store.revoke_key(odd)
