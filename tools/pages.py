@@ -152,6 +152,8 @@ def _conditions(table: Table) -> str:
     facts = table.facts
     conditions = [
         f"{facts['dialogs']:,} dialogs" if "dialogs" in facts else None,
+        f"{facts['pairs']:,} pairs" if "speech" in facts else None,
+        f"{len(facts['retrievers'])} retrievers with {facts['people']}" if "retrievers" in facts else None,
         f"split {facts['split']}" if facts.get("split") else None,
         f"gallery {facts['gallery']}" if "gallery" in facts else None,
         *(f"{what} {_of_subtasks(facts[what])}" for what in ("samples", "galleries") if what in facts),
@@ -162,7 +164,7 @@ def _conditions(table: Table) -> str:
     conditions += [
         f"{name} {facts[name]}"
         for name in ("features", "pictures", "captions", "user", "decoding")
-        if isinstance(facts.get(name), str)
+        if isinstance(facts.get(name), str) and not (name == "decoding" and "speech" in facts)
     ]
     return _wrapped("; ".join(filter(None, conditions)) + ".")
 

@@ -136,6 +136,58 @@ def test_the_overview_fits_on_a_page():
     assert len((ROOT / "docs/results.md").read_text().splitlines()) <= 80
 
 
+def test_rows_of_speakers_and_of_users_are_read_from_their_files(study):
+    made = {key: value for key, value in run_file(1, 1)["provenance"].items() if key != "retriever"}
+    speech = [
+        {"who": who, "AUC": auc, "length distance": 0.5, "P": 80.0}
+        for who, auc in (("people", 0.5), ("me", 0.9))
+    ]
+    facts = {
+        key: "x" for key in ("data", "category", "split", "captions", "fingerprint", "tokeniser", "scale")
+    }
+    facts |= {
+        "protocol": "relative captions, scorers of the COCO caption tools",
+        "decoding": "greedy",
+        "seed": 0,
+    }
+    facts |= {
+        "pairs": 30,
+        "coverage_of_pairs": 1.0,
+        "most_frequent": {"caption": "red", "times": 2},
+        "rows": [],
+    }
+    for seed in (0, 1):
+        content = {
+            **facts,
+            "speech": [{**row, "AUC": row["AUC"] + seed / 10} for row in speech],
+            "provenance": made,
+        }
+        (study / f"said-{seed}.json").write_text(json.dumps(content))
+    rows = [{"method": "me", "tau": 0.5}, {"method": "you", "tau": -0.5}]
+    users = {"protocol": "order of retrievers", "category": "x", "people": "human", "retrievers": ["a", "b"]}
+    (study / "order.json").write_text(json.dumps({**users, "rows": rows, "provenance": made}))
+    content = yaml.safe_load((study / "study.yaml").read_text())
+    table = {"reference": None, "title": "T"}
+    files = {who: [f"said-0.json#{who}", f"said-1.json#{who}"] for who in ("people", "me")}
+    content["tables"] += [
+        table | {"name": "said", "columns": ["P", "length distance", "AUC"], "rows": files},
+        table
+        | {
+            "name": "order",
+            "columns": ["tau"],
+            "rows": {who: [f"order.json#{who}"] for who in ("me", "you")},
+        },
+    ]
+    (study / "study.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    found = read_study(study / "study.yaml")
+    said = found.table("said").row("me")
+    assert said.seeds("AUC").values == (0.9, 1.0) and said.seeds("AUC").worst == 1.0  # the most unlike
+    assert said.seeds("length distance").worst == 0.5 and said.minutes is None
+    assert found.table("order").row("you").seeds("tau").values == (-0.5,)
+    page = build_results.study_page(found)
+    assert "30 pairs" in page and "2 retrievers with human" in page and "greedy" not in page
+
+
 def test_every_number_of_a_table_comes_from_the_run_files():
     for path in (ROOT / "results").glob("*/study.yaml"):
         prose = yaml.safe_load(path.read_text())["prose"]
