@@ -199,6 +199,16 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
     }
 
 
+def test_a_product_that_is_talked_about_but_is_far_takes_the_last_place_of_those_shown():
+    live = Dialog.start(showing_system()).say("navy")
+    near = [product.id for product in live.nearest(N)]
+    far = live.about(near[-1])
+    shown = far.products(4)
+    assert [product.id for product in shown] == [*near[:3], near[-1]]
+    assert shown[3].distance == pytest.approx(live.nearest(N)[-1].distance, abs=1e-5)
+    assert live.about(near[3]).products(4) == live.nearest(4), "it is there already"
+
+
 @pytest.mark.parametrize("ask", [lambda live: live.more_like("p3"), lambda live: live.about("p3")])
 def test_a_product_that_was_named_is_offered_for_one_reply_only(ask):
     said = ask(Dialog.start(showing_system()).say("navy")).say("longer")

@@ -105,6 +105,23 @@ def test_ties_behind_the_items_that_are_wanted_need_no_second_search(monkeypatch
     assert searched.top(torch.zeros(1, 4), 2)[1].tolist() == [[7, 0]] and max(compared) == 300
 
 
+def test_each_query_of_a_batch_gets_its_own_ties_resolved():
+    """Of the first query, 400 costs differ by less than float32 tells; of the second, five are the least by far."""
+    torch.manual_seed(0)
+    side_N = torch.tensor([1000.0] * 5 + [-1000.0] * 395)[torch.randperm(400)]
+    vectors_ND = torch.stack([side_N * (1 + 2**-23 * torch.randint(40, (400,))), torch.full((400,), 1e4)], 1)
+    query_BD = torch.tensor([[0, 1e4], [1000, 1e4]])
+    item_BK = gallery_of(vectors_ND).top(query_BD, 3)[1]
+    assert torch.equal(item_BK, distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices[:, :3])
+
+
+def test_a_target_that_begins_a_tile_ranks_behind_its_equal_in_the_tile_before(monkeypatch):
+    monkeypatch.setattr(exact, "TILE", 4)
+    vectors_ND = torch.tensor([[5.0], [9], [7], [8], [5], [6]])
+    query_BD, target_B = torch.zeros(6, 1), torch.arange(6)
+    assert gallery_of(vectors_ND).rank(query_BD, target_B).tolist() == [0, 5, 3, 4, 1, 2]
+
+
 def test_items_as_near_rank_in_the_order_of_the_gallery():
     vectors_ND = torch.tensor([[2.0], [1.0], [-1.0], [1.0]])
     assert gallery_of(vectors_ND).rank(torch.zeros(4, 1), torch.arange(4)).tolist() == [3, 0, 1, 2]
