@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -280,6 +281,20 @@ def test_a_stored_index_is_read_and_finds_the_same(exact, query_QD, tmp_path, mo
         "IVF16-Flat.faiss",
         "IVF16-Flat.json",
     ]
+
+
+@needs_faiss
+def test_an_index_that_another_process_builds_is_waited_for_for_hours(tmp_path, monkeypatch):
+    waits = []
+
+    def locked(folder, wait):
+        waits.append((folder, wait))
+        return nullcontext()
+
+    monkeypatch.setattr(index, "locked", locked)
+    approximate(a_line(), "Flat", a_line().vectors_ND, folder=tmp_path)
+    [(folder, wait)] = waits
+    assert folder == tmp_path and wait > 3600
 
 
 @needs_faiss

@@ -564,6 +564,7 @@ def test_a_retriever_is_trained_with_its_users(shop, tmp_path, retriever, wordin
         f"retriever of epoch 3 in {tmp_path / 'run'}: turn 2 P 80.0, R@10 61.2 among the 6 products of val; "
         "users: differences\nwords\n"
     )
+    assert "by chance 100.0" in summary, "any ranking of the 6 products finds the target among the first ten"
     assert wording["seed"] == 0 and wording["share"] == TRAINED
     assert wording["items"].ids == shop.catalog.ids("train")
     assert len(wording["pairs"]) == len(shop.catalog.pairs("train"))
