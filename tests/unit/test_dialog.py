@@ -162,6 +162,7 @@ def test_a_first_request_is_about_the_mean_of_the_gallery():
     turn = Turn(Message(), Message(words_BL=words_BL), no_features)
     by_hand_BD, _ = system.retriever.step(system.retriever.start(1), turn)
     assert torch.equal(live.query.vector_BD, by_hand_BD)
+    assert torch.equal(live.state.turns[0].image_BD, torch.zeros(1, 6))
     assert live.exclude_1K is None and msgspec.to_builtins(live.chosen(None))["turns"][0]["offer"] == {}
 
 

@@ -241,6 +241,17 @@ def test_a_gallery_with_a_vector_that_is_not_finite_is_refused():
             ask(torch.randn(2, 4), torch.tensor([3, 5]) if ask == candidates.rank else 1)
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_query_that_is_not_finite_is_refused_by_every_search(bad, indexed, filtered):
+    candidates = gallery_of(torch.randn(30, 4))
+    if indexed:
+        candidates = candidates.with_index(lambda *given: torch.arange(given[1]).unsqueeze(0))
+    with pytest.raises(NotFiniteError, match="a query or a gallery vector is not finite"):
+        candidates.top(torch.full((1, 4), bad), 3, allowed_N=torch.arange(30) < 20 if filtered else None)
+
+
 def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):
     held, real = [], torch.addmm
     monkeypatch.setattr(

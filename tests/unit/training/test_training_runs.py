@@ -312,6 +312,7 @@ def test_the_last_layer_alone_is_trained_on_an_encoder_from_a_file(shop, tmp_pat
     settings = TrainAttributes(category="dresses", init_from=file, data=shop.data)
     check_inputs(settings)
     fit, _ = attributes(init_from=file)
+    assert fit.settings.weights == str(file) and f"weights: {file}" in (fit.run / "config.yaml").read_text()
     assert not any(one.requires_grad for one in fit.model.encoder.parameters())
     found, given = fit.model.encoder.state_dict(), encoder.state_dict()
     assert (
@@ -350,7 +351,11 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
     assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
     assert fit.batches[0].num_workers == 0  # all pictures are in memory
     assert stage.folder == tmp_path / "run" and stage.val is fit.batches[1].dataset
-    assert json.loads((tmp_path / "run" / "attributes.json").read_text())["epoch"] == 3
+    figures = json.loads((tmp_path / "run" / "attributes.json").read_text())
+    assert figures == stage.figures and figures["epoch"] == 3
+    assert {row["word"]: row["train"] for row in figures["words"]} == {
+        word: counts[word] for word in stage.facts["attribute_words"]
+    }
     assert stage.scores_NA.shape == (6, len(stage.facts["attribute_words"]))
     printed = capsys.readouterr().out
     assert "train: 18 of 18 have labels and a readable picture\nval: 6 of 6" in printed
@@ -829,6 +834,31 @@ def test_word_vectors_are_set_and_words_without_them_are_told(tmp_path, retrieve
     told = f"{len(there)} of {len(words)} words have vectors in {tmp_path / 'vectors.txt'}; without: "
     assert told + ", ".join(missing[:8]) in capsys.readouterr().out and len(missing) > 8
     assert fit.facts["sizes"]["word_vector_size"] == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "recommended"),
+    [
+        ("rnn", "nothing", True),
+        ("transformer", "nothing", True),
+        ("linear", "nothing", False),
+        ("rnn", "vectors", False),
+        ("rnn", "weights", False),
+    ],
+)
+def test_word_vectors_are_recommended_where_word_embeddings_are_learned_from_scratch(
+    kind, given, recommended, tmp_path, shop, retriever, capsys
+):
+    (tmp_path / "vectors.txt").write_text("red 0 1\n")
+    options = {
+        "nothing": {},
+        "vectors": {"word_vectors": tmp_path / "vectors.txt"},
+        "weights": {"init_from": shop.run("retriever")},
+    }[given]
+    model = RetrieverConfig(kind=kind, width=16, heads=2, hidden=16, layers=1)
+    retriever(model=model, users=["recorded"], **options)
+    told = "learned from scratch; the paper has GloVe's of 300 numbers: --word-vectors FILE\n"
+    assert (told in capsys.readouterr().out) == recommended
 
 
 def told_of(settings, name):
