@@ -272,6 +272,15 @@ def test_a_filter_on_an_index_finds_only_allowed_items_and_nearly_all_of_the_nea
 
 
 @needs_faiss
+@pytest.mark.parametrize("factory", ["IVF16,Flat", "HNSW16", "PCA15,IVF16,Flat", "PCA15,HNSW16"])
+def test_a_filtered_search_in_an_index_finds_allowed_items_only(exact, query_QD, factory):
+    allowed_N = torch.arange(COUNT) % 3 == 0
+    found, _ = approximate(exact, factory, query_QD)
+    item_QK = found.index(query_QD, 20, allowed_N, 3.0)
+    assert ((item_QK == -1) | allowed_N[item_QK]).all() and (item_QK >= 0).double().mean() > 0.9
+
+
+@needs_faiss
 def test_a_stored_index_is_read_and_finds_the_same(exact, query_QD, tmp_path, monkeypatch):
     found, facts = approximate(exact, "IVF16,Flat", query_QD, folder=tmp_path / "index")
     monkeypatch.setattr(index, "_made", None)

@@ -27,6 +27,7 @@ from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
+from fashioniq.metrics.ranking import percentile
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder
@@ -46,6 +47,7 @@ from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import RetrieverTraining
+from fashioniq.training.verdict import of_captioner
 from fashioniq.training.wording import HALFWAY, TRAINED
 
 
@@ -766,6 +768,45 @@ def test_a_captioner_can_be_trained_with_a_pair_per_step(shop, tmp_path, fitted)
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
     captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=1))
     assert len(fit.batches[0]) == len(fit.batches[0].dataset)
+
+
+def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_none(shop, tmp_path, fitted):
+    fit = fitted(captioner_run, **{"val_P": 61.24, "val_R@10": 12.04, "val_BLEU-4": 3.06})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    _, summary, verdict = captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", beam=2, seed=2))
+    pairs, val = shop.catalog.pairs("val"), fit.module.items["val"]
+
+    def with_captions(text_of):
+        said = [(pair.candidate, text_of(pair), pair.target) for pair in pairs]
+        return percentile(fit.module.judge.ranks(said, val), len(val))
+
+    people, last, alone = map(
+        with_captions, (lambda pair: pair.captions[0], lambda pair: pair.captions[-1], lambda pair: "")
+    )
+    assert (
+        verdict.startswith(of_captioner(61.24, people, alone, len(pairs))) and len({people, last, alone}) == 3
+    )
+    assert summary == (
+        f"captioner of epoch 3 in {tmp_path / 'run'}: by its captions, a linear retriever fitted to the recorded ones "
+        f"finds the target with P 61.2, R@10 12.0; BLEU-4 3.1 on {len(pairs)} pairs of val (100.0 %), beam 2, "
+        f"captions: {shop.catalog.captions_origin}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["a red dress", "Red a a shirt"], "57.1 % of the words of val are unknown, such as a, shirt"),
+        (["red dress"], "0.0 % of the words of val are unknown"),
+        (
+            ["f e d c b a", "f e d c b f", "red dress dress red"],
+            "75.0 % of the words of val are unknown, such as f, e, d, c, b",
+        ),
+    ],
+)
+def test_the_share_of_unknown_words_of_val_is_told_with_the_most_frequent_ones(texts, told, capsys):
+    captioner_run._print_unknown(Vocabulary(["red", "dress"]), texts)
+    assert capsys.readouterr().out == f"2 words; {told}\n"
 
 
 @pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
