@@ -252,5 +252,5 @@ def _faiss_search(device: torch.device) -> Any:
     importlib.import_module("faiss.contrib.torch_utils")  # lets FAISS take CUDA tensors
     resources = faiss.StandardGpuResources()
     return lambda query_BD, vectors_TD, count: faiss.knn_gpu(
-        resources, query_BD, vectors_TD, count, device=query_BD.device.index or 0
+        resources, query_BD, vectors_TD, count, device=query_BD.device.index
     )

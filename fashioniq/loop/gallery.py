@@ -273,7 +273,7 @@ class Gallery:
 
     def _found(self, index: SearchEngine, query_1D: Tensor, count: int, allowed_N: Tensor | None) -> Tensor:
         """Positions that an index finds for one query, K."""
-        wider = 1.0 if allowed_N is None else len(self) / max(1, int(allowed_N.sum())) * WIDER
+        wider = 1.0 if allowed_N is None else len(self) / int(allowed_N.sum()) * WIDER
         item_K = index(query_1D, count, allowed_N, wider)[0]
         return item_K[item_K >= 0]
 

@@ -21,7 +21,6 @@ from fashioniq.data.words import tokenize
 RESAMPLES = 300
 FOLDS = 5
 TELLING = 8  # words or facts named on each side
-_SMALLEST = 1e-12
 
 
 def likeness(
@@ -69,10 +68,12 @@ def likeness(
 
 
 def _divergence(count_W: NDArray[np.float64], other_W: NDArray[np.float64]) -> float:
-    """Jensen–Shannon divergence of two frequencies of W words, in bits."""
-    first_W, second_W = count_W / max(1.0, count_W.sum()), other_W / max(1.0, other_W.sum())
-    mean_W = (first_W + second_W) / 2 + _SMALLEST
-    return float((stats.entropy(first_W, mean_W, 2) + stats.entropy(second_W, mean_W, 2)) / 2)
+    """Jensen–Shannon divergence of two frequencies of W words, in bits; the largest if one of them has no words."""
+    if not (count_W.any() and other_W.any()):
+        return 1.0
+    first_W, second_W = count_W / count_W.sum(), other_W / other_W.sum()
+    both_W = first_W + second_W
+    return float((stats.entropy(first_W, both_W, 2) + stats.entropy(second_W, both_W, 2)) / 2)
 
 
 def _auc(score_2N: NDArray[np.float64], weight_N: NDArray[np.float64]) -> float:

@@ -4,6 +4,7 @@ Inputs are paired differences of one measure, one per target.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +45,10 @@ def randomisation_p(difference_N: NDArray[np.float64], samples: int, seed: int) 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct the p-values of several comparisons for the family-wise error rate (Holm 1979)."""
-    corrected = [0.0] * len(p_values)
-    highest = 0.0
-    for smaller, number in enumerate(sorted(range(len(p_values)), key=lambda number: p_values[number])):
-        highest = max(highest, min(1.0, (len(p_values) - smaller) * p_values[number]))
-        corrected[number] = highest
-    return corrected
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    single = (min(1.0, (len(order) - smaller) * p_values[number]) for smaller, number in enumerate(order))
+    corrected = dict(zip(order, accumulate(single, max), strict=True))
+    return [corrected[number] for number in range(len(order))]
 
 
 def per_target(difference_B: NDArray[np.float64], target_B: Sequence[str]) -> NDArray[np.float64]:

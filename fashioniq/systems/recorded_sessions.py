@@ -61,7 +61,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     with torch.no_grad():
         gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
-    system = System(parts.retriever, RecordedItems(torch.empty(0, 0)), gallery, parts.vocabulary, cards)
+    system = System(parts.retriever, RecordedItems(torch.tensor([])), gallery, parts.vocabulary, cards)
     assert options.run is not None, "the folder of the results depends on it"
     system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     tasks = []

@@ -249,7 +249,7 @@ def train(
         best[f"val_P_{turns}"],
         len(of_val),
         users or {sources[0].name: recall[str(turns)]},
-        chance=min(100.0, 1000 / len(items)),
+        products=len(items),
         floor=floor_of(recorded.target_R, recorded.first_R, items) if recorded else None,
     )
     summary = (

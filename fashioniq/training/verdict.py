@@ -34,13 +34,14 @@ def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:
 
 
 def of_retriever(
-    p: float, dialogs: int, recall: Mapping[str, float], chance: float, floor: float | None
+    p: float, dialogs: int, recall: Mapping[str, float], products: int, floor: float | None
 ) -> str:
     """Whether a retriever understands its users, by P on val after the last turn and by R@10 with each user.
 
-    `chance` is the R@10 of random rankings; `floor` that of the vector of the product shown, for recorded
-    captions.
+    The R@10 among these `products` is compared with that of random rankings; `floor` is that of the vector of the
+    product shown, for recorded captions.
     """
+    chance = min(100.0, 1000 / products)
     if at_chance(p, dialogs):
         return f"not usable: it ranks the target no better than chance (P {p:.1f}, by chance 50)"
     with_users = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())

@@ -13,7 +13,15 @@ from fashioniq.data.conversation_records import (
 )
 from fashioniq.encoders.protocol import unit
 from fashioniq.features.frozen import FrozenFeatures
-from fashioniq.systems.chatsearch import _PENALTIES, _Space, searches
+from fashioniq.loop.messages import Message
+from fashioniq.systems.chatsearch import (
+    _PENALTIES,
+    ConversationRetriever,
+    Found,
+    VectorSearch,
+    _Space,
+    searches,
+)
 
 TARGETS, D = 40, 30
 
@@ -88,3 +96,23 @@ def test_pictures_are_compared_by_the_direction_from_the_mean():
     )
     asked = ConversationSample("", "i", "mdc_i", shown, "a", SampleOrigin("people"), "train")
     assert torch.equal(found.queries([asked]).query_QD[0], found.vectors_ND[2])
+
+
+def test_a_turn_adds_what_was_offered_and_said_and_queries_are_zeros_where_a_search_does_not_apply():
+    asked, answers = [], [Found(torch.ones(2, 3)), None]
+    search = VectorSearch(torch.zeros(5, 3), lambda samples: asked.append(samples) or answers[len(asked) - 1])
+    retriever = ConversationRetriever(search)
+    first = SimpleNamespace(offer=Message(), reply=Message(content=[(Text("a"),), (Text("b"),)]))
+    query_BD, state = retriever.step(retriever.start(2), first)
+    assert query_BD.tolist() == [[1, 1, 1]] * 2 and state.found is answers[0]
+    second = SimpleNamespace(
+        offer=Message(content=[(TurnPicture("p"),), ()]), reply=Message(content=[(Text("c"),)] * 2)
+    )
+    query_BD, state = retriever.step(state, second)
+    assert query_BD.tolist() == [[0, 0, 0]] * 2 and state.found is None
+    said = [[(turn.role, turn.content) for turn in one.turns] for one in asked[1]]
+    begins = [("user", (Text("a"),)), ("user", (Text("b"),))]
+    assert said == [
+        [begins[0], ("assistant", (TurnPicture("p"),)), ("user", (Text("c"),))],
+        [begins[1], ("user", (Text("c"),))],
+    ]

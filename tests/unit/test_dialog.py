@@ -162,6 +162,7 @@ def test_a_first_request_is_about_the_mean_of_the_gallery():
     turn = Turn(Message(), Message(words_BL=words_BL), no_features)
     by_hand_BD, _ = system.retriever.step(system.retriever.start(1), turn)
     assert torch.equal(live.query.vector_BD, by_hand_BD)
+    assert torch.equal(live.state.turns[0].image_BD, torch.zeros(1, 6))
     assert live.exclude_1K is None and msgspec.to_builtins(live.chosen(None))["turns"][0]["offer"] == {}
 
 
@@ -197,6 +198,16 @@ def test_more_like_a_product_makes_it_the_offer_and_shows_what_is_near_to_it():
         "reply": {"text": "longer"},
         "rank": None,
     }
+
+
+def test_a_product_that_is_talked_about_but_is_far_takes_the_last_place_of_those_shown():
+    live = Dialog.start(showing_system()).say("navy")
+    near = [product.id for product in live.nearest(N)]
+    far = live.about(near[-1])
+    shown = far.products(4)
+    assert [product.id for product in shown] == [*near[:3], near[-1]]
+    assert shown[3].distance == pytest.approx(live.nearest(N)[-1].distance, abs=1e-5)
+    assert live.about(near[3]).products(4) == live.nearest(4), "it is there already"
 
 
 @pytest.mark.parametrize("ask", [lambda live: live.more_like("p3"), lambda live: live.about("p3")])

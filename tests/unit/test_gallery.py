@@ -105,6 +105,23 @@ def test_ties_behind_the_items_that_are_wanted_need_no_second_search(monkeypatch
     assert searched.top(torch.zeros(1, 4), 2)[1].tolist() == [[7, 0]] and max(compared) == 300
 
 
+def test_each_query_of_a_batch_gets_its_own_ties_resolved():
+    """Of the first query, 400 costs differ by less than float32 tells; of the second, five are the least by far."""
+    torch.manual_seed(0)
+    side_N = torch.tensor([1000.0] * 5 + [-1000.0] * 395)[torch.randperm(400)]
+    vectors_ND = torch.stack([side_N * (1 + 2**-23 * torch.randint(40, (400,))), torch.full((400,), 1e4)], 1)
+    query_BD = torch.tensor([[0, 1e4], [1000, 1e4]])
+    item_BK = gallery_of(vectors_ND).top(query_BD, 3)[1]
+    assert torch.equal(item_BK, distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices[:, :3])
+
+
+def test_a_target_that_begins_a_tile_ranks_behind_its_equal_in_the_tile_before(monkeypatch):
+    monkeypatch.setattr(exact, "TILE", 4)
+    vectors_ND = torch.tensor([[5.0], [9], [7], [8], [5], [6]])
+    query_BD, target_B = torch.zeros(6, 1), torch.arange(6)
+    assert gallery_of(vectors_ND).rank(query_BD, target_B).tolist() == [0, 5, 3, 4, 1, 2]
+
+
 def test_items_as_near_rank_in_the_order_of_the_gallery():
     vectors_ND = torch.tensor([[2.0], [1.0], [-1.0], [1.0]])
     assert gallery_of(vectors_ND).rank(torch.zeros(4, 1), torch.arange(4)).tolist() == [3, 0, 1, 2]
@@ -222,6 +239,17 @@ def test_a_gallery_with_a_vector_that_is_not_finite_is_refused():
     for ask in (candidates.rank, candidates.top):
         with pytest.raises(NotFiniteError):
             ask(torch.randn(2, 4), torch.tensor([3, 5]) if ask == candidates.rank else 1)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_query_that_is_not_finite_is_refused_by_every_search(bad, indexed, filtered):
+    candidates = gallery_of(torch.randn(30, 4))
+    if indexed:
+        candidates = candidates.with_index(lambda *given: torch.arange(given[1]).unsqueeze(0))
+    with pytest.raises(NotFiniteError, match="a query or a gallery vector is not finite"):
+        candidates.top(torch.full((1, 4), bad), 3, allowed_N=torch.arange(30) < 20 if filtered else None)
 
 
 def test_products_are_of_full_float32_whatever_training_allows(monkeypatch):

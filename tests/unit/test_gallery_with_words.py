@@ -258,14 +258,46 @@ def test_the_first_items_are_the_true_ones_if_few_can_be_and_an_index_finds_the_
 
 def test_the_first_item_of_the_gallery_is_found_by_an_index_too(case, monkeypatch):
     vectors_ND, _, _, _ = case
-    bonus_BN = torch.zeros(B, N)
-    bonus_BN[:, -1] = 0.01  # of another item, so that there is something to compare
+    bonus_BN = torch.full((B, N), 0.3)
+    bonus_BN[:, [0, 225]] = 0  # the first item, and its equal, are not looked at because of their bonus
     monkeypatch.setattr(gallery, "EXACT_MOST", 0)
     monkeypatch.setattr(gallery, "LOOKED_AT", 1)
     found = scored(vectors_ND, bonus_BN).with_index(
         lambda query_BD, count, allowed_N=None, wider=1.0: torch.zeros(len(query_BD), 1, dtype=torch.long)
     )
     assert found.top(queries(vectors_ND[:1]), 1)[1].tolist() == [[0]]
+
+
+def test_the_fewer_items_may_be_found_the_more_of_an_index_is_looked_at(monkeypatch):
+    """Of 300 items, 200 have nearly the greatest bonus, and 150 of these are allowed."""
+    monkeypatch.setattr(gallery, "EXACT_MOST", 50)
+    asked = []
+
+    def index(query_BD, count, allowed_N=None, wider=1.0):
+        asked.append((count, None if allowed_N is None else int(allowed_N.sum()), wider))
+        return torch.arange(count).unsqueeze(0)
+
+    bonus_1N = torch.cat([torch.ones(200), torch.zeros(100)]).unsqueeze(0)
+    found = scored(torch.zeros(300, 2), bonus_1N).with_index(index)
+    found.top(queries(torch.zeros(1, 2)), 10)
+    assert asked == [(40, None, 1.0), (40, 200, 6.0)]  # 4 times as many as if they were at random places
+    asked.clear()
+    cost_1K, item_1K = found.top(queries(torch.zeros(1, 2)), 10, allowed_N=torch.arange(300) >= 50)
+    assert asked == [(40, None, 1.0), (40, 150, 8.0), (40, 250, 4.8)]
+    assert (item_1K >= 50).all() and (cost_1K == -2).all(), (
+        "what an index finds in spite of the mask is left out"
+    )
+
+
+def test_rows_of_which_fewer_items_are_looked_at_are_filled_with_none():
+    """Of the first query, one item has the greatest bonus by far; of the second, all have the same."""
+    bonus_BN = torch.zeros(2, 30)
+    bonus_BN[0, 7] = 100
+    found = scored(torch.zeros(30, 2), bonus_BN)
+    nothing = lambda query_BD, count, allowed_N=None, wider=1.0: torch.full((len(query_BD), count), -1)  # noqa: E731
+    cost_BK, item_BK = found._near(nothing, torch.zeros(2, 2), bonus_BN, 1)
+    assert item_BK[0].tolist() == [7] + [-1] * 16 and cost_BK[0].tolist() == [-200] + [float("inf")] * 16
+    assert len(set(item_BK[1].tolist())) == 17 and (cost_BK[1] == 0).all()
 
 
 def test_an_empty_gallery_and_no_queries_are_no_error():

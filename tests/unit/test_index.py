@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -151,6 +152,38 @@ def test_the_first_product_of_a_gallery_counts_as_found(exact, query_QD):
     assert found.asked == 1 and item_BK[:, :3].tolist() == [[0, 1, 2]] * len(query_QD)
 
 
+class FindsAtMost(FindsTheFirst):
+    """An index that finds up to `most` of the first products, and keeps what it is asked for."""
+
+    def __init__(self, most):
+        self.most, self.calls = most, []
+
+    def __call__(self, query_BD, count, allowed_N=None, wider=1.0):
+        self.calls.append((count, wider))
+        return torch.arange(min(self.most, count)).repeat(len(query_BD), 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "most", "calls", "looked_at"),
+    [
+        (150, COUNT, [(40, 8.0), (160, 32.0)], 160),
+        (151, COUNT, [(40, 8.0), (160, 32.0), (640, 128.0)], 640),
+        (900, COUNT, [(40, 8.0), (160, 32.0), (640, 128.0)], COUNT),  # then exactly
+        (900, 100, [(40, 8.0), (160, 32.0)], COUNT),  # it has no more
+    ],
+)
+def test_an_index_is_asked_for_four_times_as_many_until_enough_of_them_are_allowed(
+    exact, query_QD, monkeypatch, first, most, calls, looked_at
+):
+    """The half of the products from the `first` on is allowed, and ten are wanted."""
+    monkeypatch.setattr(gallery, "EXACT_MOST", 0)
+    found, place_N = FindsAtMost(most), torch.arange(COUNT)
+    allowed_N = (place_N >= first) & (place_N < first + COUNT // 2)
+    _, item_QK = exact.with_index(found).top(query_QD, 10, allowed_N=allowed_N)
+    assert found.calls == calls
+    assert torch.equal(item_QK, exact.top(query_QD, 10, allowed_N=allowed_N & (place_N < looked_at))[1])
+
+
 @needs_faiss
 def test_an_index_of_float16_finds_what_that_of_the_same_vectors_in_float32_does(exact, query_QD):
     half_ND = exact.vectors_ND.half()
@@ -239,6 +272,15 @@ def test_a_filter_on_an_index_finds_only_allowed_items_and_nearly_all_of_the_nea
 
 
 @needs_faiss
+@pytest.mark.parametrize("factory", ["IVF16,Flat", "HNSW16", "PCA15,IVF16,Flat", "PCA15,HNSW16"])
+def test_a_filtered_search_in_an_index_finds_allowed_items_only(exact, query_QD, factory):
+    allowed_N = torch.arange(COUNT) % 3 == 0
+    found, _ = approximate(exact, factory, query_QD)
+    item_QK = found.index(query_QD, 20, allowed_N, 3.0)
+    assert ((item_QK == -1) | allowed_N[item_QK]).all() and (item_QK >= 0).double().mean() > 0.9
+
+
+@needs_faiss
 def test_a_stored_index_is_read_and_finds_the_same(exact, query_QD, tmp_path, monkeypatch):
     found, facts = approximate(exact, "IVF16,Flat", query_QD, folder=tmp_path / "index")
     monkeypatch.setattr(index, "_made", None)
@@ -248,6 +290,20 @@ def test_a_stored_index_is_read_and_finds_the_same(exact, query_QD, tmp_path, mo
         "IVF16-Flat.faiss",
         "IVF16-Flat.json",
     ]
+
+
+@needs_faiss
+def test_an_index_that_another_process_builds_is_waited_for_for_hours(tmp_path, monkeypatch):
+    waits = []
+
+    def locked(folder, wait):
+        waits.append((folder, wait))
+        return nullcontext()
+
+    monkeypatch.setattr(index, "locked", locked)
+    approximate(a_line(), "Flat", a_line().vectors_ND, folder=tmp_path)
+    [(folder, wait)] = waits
+    assert folder == tmp_path and wait > 3600
 
 
 @needs_faiss

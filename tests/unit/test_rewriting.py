@@ -6,6 +6,7 @@ from fashioniq.data.descriptions import Describer
 from fashioniq.data.dialogues import Round
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
+from fashioniq.llm import rewriting
 from fashioniq.llm.prompts import PROMPTS
 from fashioniq.llm.rewriting import TOKENS, ByModel, rewriter
 from fashioniq.systems.fashion_iq_dar import wanted
@@ -71,6 +72,16 @@ def test_a_model_rewrites_the_dialog_as_one_text_and_this_as_several_prompts():
     assert (
         "like this: A red dress.\n" in second and "3 different prompts" in second and DIALOG[1] not in second
     )
+
+
+@pytest.mark.parametrize(("given", "count"), [({}, 1), ({"count": 2}, 2)])
+def test_a_language_model_by_name_writes_as_many_prompts_as_are_asked_for_by_default_one(
+    given, count, monkeypatch
+):
+    monkeypatch.setattr(rewriting, "model_of", lambda name, device: Model(f"{name} on {device}", "red\nblue"))
+    written = rewriter("endpoint:some", None, device="cpu", **given)
+    assert written.text([DIALOG]) == ["endpoint:some on cpu"]
+    assert written.prompts([DIALOG]) == [("red", "blue")[:count]]
 
 
 def test_equal_dialogs_of_a_batch_are_rewritten_once():

@@ -12,6 +12,7 @@ from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.decoding import BEGINNING
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.users import pragmatic as pragmatic_user
+from fashioniq.users.by_name import WordedUser
 from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.pragmatic import Listener, PragmaticUser
@@ -294,3 +295,28 @@ def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
     assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(
         chances(0, 1, 50, 8), chances(1, 1, 50, 8)
     )
+
+
+class Says:
+    """A user with this reply."""
+
+    def __init__(self, **reply):
+        self.said = Message(**reply)
+
+    def reply(self, target_B, offer, turn):
+        return self.said
+
+
+def test_a_reply_in_texts_gets_the_ids_of_its_first_words():
+    user = WordedUser(Says(texts=["red odd word2 blue", "blue"]), SPEAKS, 3)
+    said = user.reply(torch.zeros(2), Message(), 0)
+    assert said.texts == ["red odd word2 blue", "blue"]
+    assert said.words_BL.tolist() == SPEAKS.encode(said.texts, 3).tolist()
+    assert SPEAKS.decode(said.words_BL) == [f"red {SPECIAL[UNKNOWN]} word2", "blue"]
+
+
+@pytest.mark.parametrize("reply", [{"words_BL": torch.tensor([[5, 6]])}, {"content": ((),)}])
+@pytest.mark.parametrize("texts", [None, ["red"]])
+def test_a_reply_with_ids_or_without_texts_stays_as_it_is(reply, texts):
+    user = Says(**reply, texts=texts if "words_BL" in reply else None)
+    assert WordedUser(user, SPEAKS, 3).reply(torch.zeros(1), Message(), 0) is user.said

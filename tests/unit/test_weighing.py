@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -31,6 +32,9 @@ def test_wishes_that_mislead_get_the_share_of_a_small_weight():
     misleads = asked([0.0, 0.50, 0.10, 0.2], [0.0] * 4, [0.0, 0.0, 1.0, 1.0])
     weights, _ = best_weights([helps, misleads], share=1 / 2)
     assert weights == Weights(0.0, 0.025, 0.05, MEMORY) and OUTWEIGHS > 1
+    assert (
+        msgspec.json.decode(msgspec.json.encode(weights), type=Weights) == weights
+    )  # a run has them in a file
 
 
 def test_lexical_search_counts_with_the_least_weight_that_is_best():

@@ -111,6 +111,15 @@ def test_words_of_titles_that_are_no_label_and_no_vector_has_are_looked_for():
     assert not bonus_of("odette", heard).any()  # vectors follow it
 
 
+def test_a_label_that_is_chosen_counts_like_one_that_is_said():
+    found = wording(lexical=0.5, wanted=0.25, denied=1.0, memory=0.5)
+    chosen = found.wished(Wishes(), "red")
+    assert chosen.asserted == ("red",) and np.array_equal(found.bonus(chosen), bonus_of("red", found))
+    assert (found.bonus(chosen) > 0.25)[having("red") > 0].all()  # BM25 counts, too
+    against = found.wished(Wishes(), "red", denied=True)
+    assert against.asserted == ("",) and np.array_equal(found.bonus(against), -having("red"))
+
+
 def obeying_words(titles, learned=WORDS, name=""):
     """A wording whose wishes outweigh any similarity, of products with these titles."""
     lexicon = Lexicon.of(LABELS, titles, [*WORDS, "by", "dress"], "en")

@@ -137,5 +137,16 @@ def test_a_program_that_cannot_be_started_is_told(program, tmp_path):
         run_java([], "", 1)
 
 
+@pytest.mark.parametrize("cache", ["caches", ""])
+def test_the_jars_are_looked_for_beside_the_program_and_in_the_cache_of_the_user(
+    cache, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache and str(tmp_path / cache))
+    of_program, of_user = java_scorers.stanford_folders()
+    assert of_program == java_scorers.PACKAGE / "spice" / "lib"
+    assert of_user == tmp_path / (cache or ".cache") / "fashioniq" / "spice"
+
+
 def test_the_jars_may_lie_in_any_of_the_folders(jars):
     assert stanford_jars() == [jars / name for name in STANFORD_JARS]

@@ -86,9 +86,19 @@ def test_divergence_and_length_distance_are_those_of_the_definitions():
     assert compared(["green shiny"] * 50, people)["divergence"] == pytest.approx(1)
     half = compared(["red green"] * 50, people)  # of two words, one is shared
     assert half["divergence"] == pytest.approx(0.5) and half["length distance"] == 0
+    often = compared(["red"] * 50, ["red red red blue"] * 50)  # 1 and 0 against 3/4 and 1/4
+    assert often["divergence"] == pytest.approx(
+        (np.log2(8 / 7) + 0.75 * np.log2(6 / 7) + 0.25 * np.log2(2)) / 2
+    )
     longer = compared(["red blue red blue red"] * 50, people)
     assert longer["length distance"] == 3 and longer["words"] == 5
     assert longer["length distance interval"] == [3, 3]
+
+
+def test_captions_without_words_share_none_with_those_of_people():
+    found = compared([""] * 50, ["red blue"] * 50)
+    assert (found["words"], found["length distance"], found["divergence"]) == (0, 2, 1)
+    assert found["divergence interval"] == [1, 1]
 
 
 def test_more_pairs_make_intervals_narrower_and_a_seed_repeats_them():

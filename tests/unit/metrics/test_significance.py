@@ -46,6 +46,13 @@ def test_p_agrees_with_scipy(rng):
     assert randomisation_p(difference, SAMPLES, seed=0) == pytest.approx(theirs.pvalue, abs=0.03)
 
 
+@pytest.mark.parametrize("unit", [0.1, 1e5, 1e-9])
+def test_the_unit_of_a_measure_does_not_change_p(rng, unit):
+    """Many sums of signed numbers are equal, but for rounding."""
+    difference = rng.integers(-3, 6, 20).astype(float)
+    assert randomisation_p(unit * difference, 1000, seed=0) == randomisation_p(difference, 1000, seed=0)
+
+
 def test_p_of_no_difference_is_rarely_small(rng):
     values = [randomisation_p(rng.normal(0, 1, 50), 500, seed) for seed in range(200)]
     assert 2 <= sum(p <= 0.05 for p in values) <= 20

@@ -298,7 +298,7 @@ def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(convers
     asker, gallery = system.asker, system.gallery
     assert asker.offer(SimpleNamespace(queries=[]), gallery) == Message()
     query_1D = gallery.vectors_ND[[3]]
-    nearest = gallery.top(query_1D, 2)[1][0].tolist()
+    nearest = gallery.top(query_1D, 3)[1][0].tolist()
 
     def offered(shows, *shown):
         state = chatsearcher.ChatState(((),), ("sure",), (shows,))
@@ -309,6 +309,7 @@ def test_a_product_is_offered_only_if_the_model_shows_one_and_none_twice(convers
     assert offered(False) == Message(questions=["sure"])
     assert offered(True).item_B.tolist() == [nearest[0]] == [3] and offered(True).questions == ["sure"]
     assert offered(True, torch.tensor([nearest[0]])).item_B.tolist() == [nearest[1]]
+    assert offered(True, *torch.tensor(nearest[:2]).unsqueeze(1)).item_B.tolist() == [nearest[2]]
 
 
 def test_a_chatsearcher_holds_a_dialog(conversation_folder):

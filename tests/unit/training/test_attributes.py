@@ -151,6 +151,15 @@ def test_augmented_pictures_are_shifted_by_at_most_a_fortieth_of_their_width():
         assert -2.4 < shift_B.min() < -1.5 and 1.5 < shift_B.max() < 2.4
 
 
+def test_augmented_pictures_are_scaled_by_at_most_a_tenth():
+    torch.manual_seed(0)
+    squares = torch.zeros(200, 1, 80, 80)
+    squares[..., 30:50, 30:50] = 1.0
+    made = augment(squares)[:, 0]
+    for side_B in (made[:, 40].sum(1), made[:, :, 40].sum(1)):
+        assert 20 / 1.12 < side_B.min() < 19 and 21 < side_B.max() < 20 / 0.88
+
+
 # the loss
 
 

@@ -155,9 +155,10 @@ def test_an_item_is_no_negative_of_itself_however_often_it_is_in_the_queue():
     asked = module.tokens.collate(
         [module.tokens.conversation((ConversationTurn("user", (Text("w3"),)),), POSITIONS, "5")]
     )
-    for _ in range(8):
+    for times in range(1, 9):  # also before the queue is full
         _, pictures, _ = module.losses(asked)
-    assert module.queue_Q.tolist() == [5] * 8 and pictures.item() == pytest.approx(0, abs=1e-6)
+        assert module.queue_Q.tolist() == [-1] * (8 - times) + [5] * times
+        assert pictures.item() == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize(("negatives", "expected"), [("batch", 4), ("queue", 6), ("full", COUNT)])

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments import LightningEnvironment
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
@@ -16,7 +17,7 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.provenance import Provenance
 from fashioniq.runs import DialogEncoderRun, PredictorRun, read_run
 from fashioniq.runs.checks import described
-from fashioniq.training import callbacks
+from fashioniq.training import callbacks, fitting
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
 from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, fit, loaders
 from fashioniq.training.nodes import Peers
@@ -235,6 +236,43 @@ def test_the_provenance_is_that_of_the_whole_training_and_not_until_its_best_epo
     fit(Worsening(model), model, batches, run=tmp_path, settings=settings, facts=facts, monitor="val_score")
     assert read_run(tmp_path, PredictorRun).metrics["epoch"] == 0 and next(epochs) == 2
     assert read_run(tmp_path, PredictorRun).provenance.seconds == {"wall": 1}
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "shared", "alone"),
+    [("gpu", 1, True, True), ("gpu", 2, True, False), ("cpu", 1, False, True)],
+)
+def test_gpus_share_their_batch_normalization_and_a_process_alone_needs_no_launcher(
+    best, tmp_path, monkeypatch, device, devices, shared, alone
+):
+    made = {}
+
+    class Stop(Exception):
+        pass
+
+    def trainer(**options):
+        made.update(options)
+        raise Stop
+
+    monkeypatch.setattr(fitting, "accelerator_of", lambda name: device)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(fitting.pl, "Trainer", trainer)
+    settings = TrainRetriever(
+        category="dresses", run=tmp_path, devices=devices, epochs=3, precision="bf16-mixed"
+    )
+    with pytest.raises(Stop):
+        fit(
+            None,
+            None,
+            None,
+            run=tmp_path,
+            settings=settings,
+            facts=msgspec.to_builtins(best.about),
+            monitor="val_score",
+        )
+    assert made["sync_batchnorm"] == shared and (made["accelerator"], made["devices"]) == (device, devices)
+    assert any(isinstance(one, LightningEnvironment) for one in made["plugins"]) == alone
+    assert (made["max_epochs"], made["precision"], made["num_nodes"]) == (3, "bf16-mixed", 1)
 
 
 def test_the_data_of_a_run_are_told_by_fingerprints_or_checksums(best):

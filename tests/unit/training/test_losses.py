@@ -96,6 +96,14 @@ def test_a_loss_of_scaled_vectors_has_their_distances(scale):
     )
 
 
+def test_a_loss_by_name_has_its_own_margin_and_scale_by_default():
+    vectors = (TWO_DIALOGS, TWO_TARGETS, itself(2))
+    for name, loss in TURN_LOSSES.items():
+        assert turn_loss(name)(*vectors) == loss(*vectors)
+    assert turn_loss("triplet", margin=0.3)(*vectors) == triplet(*vectors, margin=0.3) > triplet(*vectors)
+    assert turn_loss("cross-entropy", temperature=0.5)(*vectors) == cross_entropy(*vectors, 0.5)
+
+
 @pytest.mark.parametrize(("loss", "margin"), LOSSES)
 @pytest.mark.parametrize("batch", [2, 9])
 def test_at_equal_distances_the_loss_is_the_margin_of_every_turn(loss, margin, batch):

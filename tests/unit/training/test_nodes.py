@@ -1,5 +1,8 @@
 """What a launcher's variables say about this process, and what is refused before it would wait for ever."""
 
+import signal
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -129,3 +132,21 @@ def test_processes_with_other_options_or_data_are_refused_by_the_first_differenc
     monkeypatch.setattr(dist, "all_gather_object", gathered)
     with pytest.raises(UserError, match="process 1 has data c, process 0 has a; give all"):
         Peers(tmp_path, facts).setup(None, None, "fit")
+
+
+@pytest.mark.parametrize("own", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_process_that_waits_for_others_is_ended_by_control_c_unless_it_was_told_otherwise(
+    own, tmp_path, capsys
+):
+    meeting = SimpleNamespace(main_address="10.0.0.1", main_port=29500)
+    strategy = SimpleNamespace(cluster_environment=meeting)
+    peers, before = Peers(tmp_path, {}), signal.signal(signal.SIGINT, own)
+    try:
+        peers.meet(SimpleNamespace(strategy=strategy, global_rank=1, world_size=2))
+        waits_with = signal.getsignal(signal.SIGINT)
+        peers.setup(None, None, "fit")
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert waits_with == (signal.SIG_DFL if own is signal.default_int_handler else own)
+    assert capsys.readouterr().out == "process 1 of 2 meets the others at 10.0.0.1:29500\n"

@@ -1,3 +1,6 @@
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -338,3 +341,32 @@ def test_an_epoch_is_scored_by_the_last_turn_of_each_user_and_all_turns_by_their
         "val_score": (200 / 3 + own / 1000 + 50 + other / 1000) / 2,
     }
     assert {name: float(value) for name, value in figures.items()} == pytest.approx(wanted, rel=1e-7)
+
+
+def test_the_learning_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero_by_a_cosine():
+    module, _ = training(schedule="cosine", learning_rate=0.5)
+    module.trainer = SimpleNamespace(estimated_stepping_batches=25, precision="32-true")
+    made = module.configure_optimizers()
+    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+    rates = []
+    for _ in range(26):
+        rates.append(optimizer.param_groups[0]["lr"] / 0.5)
+        optimizer.step()
+        schedule.step()
+    falls = [0.5 * (1 + math.cos(math.pi * step / 23)) for step in range(24)]
+    assert rates == pytest.approx([0.5, 1.0, *falls])
+    module.trainer = SimpleNamespace(estimated_stepping_batches=9, precision="32-true")
+    assert module.configure_optimizers()["optimizer"].param_groups[0]["lr"] == 0.5, "one step of nine"
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_of_few_products_all_others_are_similar(count):
+    items = {split: some_items(count) for split in ("train", "val")}
+    source = DialogSimulation(
+        lambda *_: None, VOCABULARY, items, turns=2, seed=0, max_words=8, similar_first=1.0
+    )
+    source.enter("train", 0, torch.device("cpu"))
+    torch.manual_seed(0)
+    start = source.train(torch.arange(count).repeat(60), 0)
+    drawn = set(zip(start.target_B.tolist(), start.first_B.tolist(), strict=True))
+    assert drawn == {(one, other) for one in range(count) for other in range(count) if one != other}

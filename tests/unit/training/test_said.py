@@ -215,6 +215,14 @@ def test_the_hues_of_a_product_by_its_pixels_count_instead_of_its_features():
     assert seen.likely(1) == ["floral", "blue"] and seen.probability("odd") is None
 
 
+def test_hues_are_kept_to_the_hundredth_without_light_and_dark_and_tiny_shares():
+    pixels = {
+        "p1": {"red": 0.256, "blue": 0.01, "pink": 0.0099, "black": 0.9, "odd": 1.0},
+        "p2": {"white": 1.0},
+    }
+    assert said_of(catalog_of(), items(), [], pixels).hues == {"p1": {"red": 0.26, "blue": 0.01}, "p2": {}}
+
+
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_language_has_words_for_most_basic_colors(code):
     words = color_words(code)

@@ -27,6 +27,7 @@ from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
+from fashioniq.metrics.ranking import percentile
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder
@@ -46,6 +47,7 @@ from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import RetrieverTraining
+from fashioniq.training.verdict import of_captioner
 from fashioniq.training.wording import HALFWAY, TRAINED
 
 
@@ -312,6 +314,7 @@ def test_the_last_layer_alone_is_trained_on_an_encoder_from_a_file(shop, tmp_pat
     settings = TrainAttributes(category="dresses", init_from=file, data=shop.data)
     check_inputs(settings)
     fit, _ = attributes(init_from=file)
+    assert fit.settings.weights == str(file) and f"weights: {file}" in (fit.run / "config.yaml").read_text()
     assert not any(one.requires_grad for one in fit.model.encoder.parameters())
     found, given = fit.model.encoder.state_dict(), encoder.state_dict()
     assert (
@@ -350,7 +353,11 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
     assert [len(one.dataset) for one in fit.batches] == [18, 6] and fit.batches[1].batch_size == 4
     assert fit.batches[0].num_workers == 0  # all pictures are in memory
     assert stage.folder == tmp_path / "run" and stage.val is fit.batches[1].dataset
-    assert json.loads((tmp_path / "run" / "attributes.json").read_text())["epoch"] == 3
+    figures = json.loads((tmp_path / "run" / "attributes.json").read_text())
+    assert figures == stage.figures and figures["epoch"] == 3
+    assert {row["word"]: row["train"] for row in figures["words"]} == {
+        word: counts[word] for word in stage.facts["attribute_words"]
+    }
     assert stage.scores_NA.shape == (6, len(stage.facts["attribute_words"]))
     printed = capsys.readouterr().out
     assert "train: 18 of 18 have labels and a readable picture\nval: 6 of 6" in printed
@@ -564,6 +571,7 @@ def test_a_retriever_is_trained_with_its_users(shop, tmp_path, retriever, wordin
         f"retriever of epoch 3 in {tmp_path / 'run'}: turn 2 P 80.0, R@10 61.2 among the 6 products of val; "
         "users: differences\nwords\n"
     )
+    assert "by chance 100.0" in summary, "any ranking of the 6 products finds the target among the first ten"
     assert wording["seed"] == 0 and wording["share"] == TRAINED
     assert wording["items"].ids == shop.catalog.ids("train")
     assert len(wording["pairs"]) == len(shop.catalog.pairs("train"))
@@ -762,6 +770,45 @@ def test_a_captioner_can_be_trained_with_a_pair_per_step(shop, tmp_path, fitted)
     assert len(fit.batches[0]) == len(fit.batches[0].dataset)
 
 
+def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_none(shop, tmp_path, fitted):
+    fit = fitted(captioner_run, **{"val_P": 61.24, "val_R@10": 12.04, "val_BLEU-4": 3.06})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    _, summary, verdict = captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", beam=2, seed=2))
+    pairs, val = shop.catalog.pairs("val"), fit.module.items["val"]
+
+    def with_captions(text_of):
+        said = [(pair.candidate, text_of(pair), pair.target) for pair in pairs]
+        return percentile(fit.module.judge.ranks(said, val), len(val))
+
+    people, last, alone = map(
+        with_captions, (lambda pair: pair.captions[0], lambda pair: pair.captions[-1], lambda pair: "")
+    )
+    assert (
+        verdict.startswith(of_captioner(61.24, people, alone, len(pairs))) and len({people, last, alone}) == 3
+    )
+    assert summary == (
+        f"captioner of epoch 3 in {tmp_path / 'run'}: by its captions, a linear retriever fitted to the recorded ones "
+        f"finds the target with P 61.2, R@10 12.0; BLEU-4 3.1 on {len(pairs)} pairs of val (100.0 %), beam 2, "
+        f"captions: {shop.catalog.captions_origin}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["a red dress", "Red a a shirt"], "57.1 % of the words of val are unknown, such as a, shirt"),
+        (["red dress"], "0.0 % of the words of val are unknown"),
+        (
+            ["f e d c b a", "f e d c b f", "red dress dress red"],
+            "75.0 % of the words of val are unknown, such as f, e, d, c, b",
+        ),
+    ],
+)
+def test_the_share_of_unknown_words_of_val_is_told_with_the_most_frequent_ones(texts, told, capsys):
+    captioner_run._print_unknown(Vocabulary(["red", "dress"]), texts)
+    assert capsys.readouterr().out == f"2 words; {told}\n"
+
+
 @pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
 def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop, tmp_path, fitted, select):
     fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
@@ -828,6 +875,31 @@ def test_word_vectors_are_set_and_words_without_them_are_told(tmp_path, retrieve
     told = f"{len(there)} of {len(words)} words have vectors in {tmp_path / 'vectors.txt'}; without: "
     assert told + ", ".join(missing[:8]) in capsys.readouterr().out and len(missing) > 8
     assert fit.facts["sizes"]["word_vector_size"] == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "recommended"),
+    [
+        ("rnn", "nothing", True),
+        ("transformer", "nothing", True),
+        ("linear", "nothing", False),
+        ("rnn", "vectors", False),
+        ("rnn", "weights", False),
+    ],
+)
+def test_word_vectors_are_recommended_where_word_embeddings_are_learned_from_scratch(
+    kind, given, recommended, tmp_path, shop, retriever, capsys
+):
+    (tmp_path / "vectors.txt").write_text("red 0 1\n")
+    options = {
+        "nothing": {},
+        "vectors": {"word_vectors": tmp_path / "vectors.txt"},
+        "weights": {"init_from": shop.run("retriever")},
+    }[given]
+    model = RetrieverConfig(kind=kind, width=16, heads=2, hidden=16, layers=1)
+    retriever(model=model, users=["recorded"], **options)
+    told = "learned from scratch; the paper has GloVe's of 300 numbers: --word-vectors FILE\n"
+    assert (told in capsys.readouterr().out) == recommended
 
 
 def told_of(settings, name):

@@ -50,6 +50,8 @@ def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, peopl
             None,
             "weak: it seldom finds the target with differences",
         ),
+        (80, {"captioner": 7.999}, None, "weak: it seldom finds the target with captioner"),
+        (80, {"captioner": 8.0}, None, "usable with the users of its training"),  # twice of 10 in 250
         (70, {"captioner": 60.0}, None, "weak: it seldom finds the target with all users"),
         (75, {"captioner": 60.0}, None, "usable with the users of its training"),
         (
@@ -67,7 +69,13 @@ def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, peopl
     ],
 )
 def test_a_retriever_is_compared_with_chance_and_the_product_shown(p, recall, floor, said):
-    assert of_retriever(p, 1000, recall, chance=4.0, floor=floor).startswith(said)
+    assert of_retriever(p, 1000, recall, products=250, floor=floor).startswith(said)
+
+
+@pytest.mark.parametrize(("products", "chance"), [(9, 100.0), (10, 100.0), (16, 62.5), (20_000, 0.1)])
+def test_random_rankings_find_ten_of_the_products(products, chance):
+    told = of_retriever(80, 1000, {"captioner": 60.0}, products=products, floor=None)
+    assert f"(R@10 captioner 60.0; by chance {chance})" in told
 
 
 def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():

@@ -211,6 +211,15 @@ def test_without_captions_words_count_by_default(pairs, tmp_path):
     assert about.weights == weights and set(about.labels) == set(SEEN)
 
 
+@pytest.mark.parametrize(("products", "learned"), [(4, []), (5, ["glitter"])])
+def test_a_label_is_learned_if_five_products_have_it(products, learned, tmp_path):
+    labels = {
+        name: [["dress"], ["glitter"] * (row < products), [], [], [], []] for row, name in enumerate(IDS)
+    }
+    fit_wording(tmp_path, catalog_of(labels), random_looks(), [], VOCABULARY, seed=0)
+    assert load_wording(tmp_path, 12)[0].labels == learned
+
+
 def test_a_catalog_without_labels_and_titles_has_a_wording_too(tmp_path):
     fit_wording(tmp_path, catalog_of({}), random_looks(), [], VOCABULARY, seed=0)
     about, model = load_wording(tmp_path, 12)
