@@ -186,11 +186,12 @@ def gradients(module, size):
     return loss.item(), [weight.grad.clone() for weight in module.model.parameters()], pieces
 
 
+@pytest.mark.parametrize(("size", "sizes"), [(6, [6, 6, 6, 2]), (12, [12, 8])])
 @pytest.mark.parametrize("losses", ["recall", "contrastive"])
-def test_micro_batches_have_the_gradient_of_the_whole_batch_all_images_being_negatives(losses):
+def test_micro_batches_have_the_gradient_of_the_whole_batch_all_images_being_negatives(losses, size, sizes):
     module = training(20, losses=losses)
-    (whole, expected, at_once), (loss, found, pieces) = gradients(module, 20), gradients(module, 6)
-    assert at_once == [20] and pieces == [6, 6, 6, 2, 2, 6, 6, 6]  # each computed again, one after the other
+    (whole, expected, at_once), (loss, found, pieces) = gradients(module, 20), gradients(module, size)
+    assert at_once == [20] and pieces == sizes + sizes[::-1]  # each computed again, one after the other
     assert loss == pytest.approx(whole, rel=1e-6) and max(grad.abs().max() for grad in expected) > 1e-4
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)

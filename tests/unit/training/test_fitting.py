@@ -370,6 +370,50 @@ def test_a_training_that_goes_on_writes_its_settings_once_its_checkpoint_fits(tm
     assert not resumption.loaded and not (tmp_path / "b").exists()
 
 
+@pytest.fixture
+def trainer_of(best, monkeypatch, tmp_path):
+    """What the trainer of Lightning is made with, on a machine with two GPUs."""
+
+    def trainer(**given):
+        raise LookupError(given)
+
+    def trainer_of(**options):
+        settings = TrainRetriever(category="dresses", **options)
+        facts = msgspec.to_builtins(best.about)
+        with pytest.raises(LookupError) as found:
+            fit(None, None, (None, None), run=tmp_path, settings=settings, facts=facts, monitor="val_score")
+        return found.value.args[0]
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(pl, "Trainer", trainer)
+    return trainer_of
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "accelerator"), [("auto", 2, "gpu"), ("cuda", 1, "gpu"), ("cpu", 3, "cpu")]
+)
+def test_a_training_gets_what_the_options_ask_for_and_at_most_the_gpus_that_there_are(
+    device, devices, accelerator, trainer_of
+):
+    options = {"device": device, "num_nodes": 3, "precision": "bf16-mixed", "epochs": 7, "patience": 4}
+    made = trainer_of(devices=devices, **options)
+    assert (made["accelerator"], made["sync_batchnorm"]) == (accelerator, accelerator == "gpu")
+    assert (made["devices"], made["num_nodes"]) == (devices, 3)
+    assert (made["precision"], made["max_epochs"]) == ("bf16-mixed", 7)
+    [stopping] = [one for one in made["callbacks"] if isinstance(one, pl.callbacks.EarlyStopping)]
+    assert (stopping.monitor, stopping.mode, stopping.patience) == ("val_score", "max", 4)
+    if accelerator == "gpu":
+        with pytest.raises(UserError, match="--devices is 3: torch finds 2 GPUs here"):
+            trainer_of(devices=3, **options)
+
+
+@pytest.mark.parametrize(("devices", "num_nodes", "alone"), [(1, 1, True), (2, 1, False), (1, 2, False)])
+def test_one_process_trains_alone_whatever_a_launcher_has_set(devices, num_nodes, alone, trainer_of):
+    plugins = trainer_of(device="cpu", devices=devices, num_nodes=num_nodes)["plugins"]
+    assert [type(one).__name__ for one in plugins] == ["ReadByFirst", *(["LightningEnvironment"] * alone)]
+
+
 def test_what_ends_a_training_is_told(tmp_path):
     def fit(error, interrupted=False):
         def fails(*_, **__):

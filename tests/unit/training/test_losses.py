@@ -86,6 +86,16 @@ def test_the_ranking_loss_is_that_of_loops_over_other_images_and_other_queries()
     assert mixed.item() == pytest.approx(total, rel=1e-4)
 
 
+def test_a_loss_by_name_has_the_margin_or_temperature_that_is_given_and_else_its_own():
+    torch.manual_seed(0)
+    batch = torch.randn(4, 3, 5), torch.randn(4, 5), itself(4)
+    for name, loss in TURN_LOSSES.items():
+        option = "temperature" if name == "cross-entropy" else "margin"
+        assert turn_loss(name)(*batch) == loss(*batch)
+        assert turn_loss(name, **{option: 0.7})(*batch) == loss(*batch, 0.7) != loss(*batch)
+        assert turn_loss(name, **{option: 0.0 if option == "margin" else 2.0})(*batch) != loss(*batch)
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0, 4.0])
 def test_a_loss_of_scaled_vectors_has_their_distances(scale):
     torch.manual_seed(0)
@@ -153,6 +163,17 @@ def test_the_recall_surrogate_is_that_of_ranks_among_the_images():
     assert recall_surrogate(query_BTD, vectors_ND, same_BN, 0.1).item() == pytest.approx(
         (total / 4).item(), rel=1e-4
     )
+
+
+def test_the_recall_surrogate_of_a_rank_is_how_far_it_is_below_1_2_4_8_and_16():
+    vectors_ND, own = torch.eye(41), torch.arange(41) == 40
+    for rank, places in ((1, (0, 1, 3, 7, 15)), (6, (-5, -4, -2, 2, 10)), (16, (-15, -14, -12, -8, 0))):
+        query_D = vectors_ND[40] + 2 * vectors_ND[: rank - 1].sum(0)  # these are clearly before the target
+        missed = [1 / (1 + math.exp(place)) for place in places]
+        loss = recall_surrogate(query_D.view(1, 1, -1), vectors_ND, own.unsqueeze(0))
+        assert loss.item() == pytest.approx(sum(missed) / 5, rel=1e-5)
+    two_turns = recall_surrogate(torch.stack([query_D, query_D]).unsqueeze(0), vectors_ND, own.unsqueeze(0))
+    assert two_turns.item() == pytest.approx(2 * loss.item())
 
 
 def test_a_target_that_is_twice_among_the_images_is_no_negative_of_itself():

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
 from fashioniq.training import nodes
-from fashioniq.training.nodes import Peers, launched_rank
+from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
 from fashioniq.training.run_files import begin_run, write_config
 
 VARIABLES = [
@@ -120,6 +120,23 @@ def test_what_torch_reports_about_its_connections_becomes_a_line(error, tmp_path
     with pytest.raises(UserError, match="no connection to the other training processes"):
         Peers(tmp_path, {}).explain(error)
     Peers(tmp_path, {}).explain(RuntimeError("shapes cannot be multiplied"))  # is raised as it is
+
+
+@pytest.mark.parametrize(("rank", "count"), [(0, 1), (0, 2), (1, 2), (2, 3)])
+def test_a_checkpoint_is_read_by_the_first_process_and_sent_to_the_others(rank, count, monkeypatch, tmp_path):
+    sent = []
+
+    def broadcast(loaded, src):
+        sent.append((loaded[0], src))
+        loaded[0] = loaded[0] or "from the first"
+
+    monkeypatch.setattr(nodes, "rank_and_count", lambda: (rank, count))
+    monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
+    torch.save({"epoch": 3}, tmp_path / "first.ckpt")
+    path = tmp_path / ("first.ckpt" if rank == 0 else "lacking.ckpt")
+    loaded = ReadByFirst().load_checkpoint(path)
+    assert loaded == ({"epoch": 3} if rank == 0 else "from the first")
+    assert sent == ([({"epoch": 3} if rank == 0 else None, 0)] if count > 1 else [])
 
 
 def test_processes_with_other_options_or_data_are_refused_by_the_first_difference(monkeypatch, tmp_path):

@@ -38,6 +38,19 @@ def cosine(step, first=0):
 
 
 @pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (1, [1]),
+        (2, [1, 1]),
+        (5, [1, 1, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5]),
+        (25, [1 / 2, 1, *(0.5 + 0.5 * math.cos(math.pi * step / 23) for step in range(23))]),
+    ],
+)
+def test_a_retriever_warms_up_in_a_tenth_of_its_steps_and_in_one_at_least(steps, expected):
+    assert shares(RetrieverTraining, steps=steps, schedule="cosine") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
     ("kind", "options", "rising", "falling"),
     [
         (RetrieverTraining, {"schedule": "cosine"}, 20, lambda step: cosine(step, 20)),
