@@ -191,8 +191,7 @@ def _filtered(index: Any, allowed_N: Tensor) -> Any:
     library: Any = faiss  # its types lack most of these
     index = library.downcast_index(index)
     if isinstance(index, library.IndexPreTransform):
-        inner = _filtered(index.index, allowed_N)
-        return inner and library.SearchParametersPreTransform(index_params=inner)
+        return _filtered(index.index, allowed_N)  # FAISS passes them on
     selector = library.IDSelectorBitmap(np.packbits(allowed_N.cpu().numpy(), bitorder="little"))
     if isinstance(index, library.IndexIVF):
         return library.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
