@@ -191,7 +191,7 @@ def _filtered(index: Any, allowed_N: Tensor) -> Any:
     library: Any = faiss  # its types lack most of these
     index = library.downcast_index(index)
     if isinstance(index, library.IndexPreTransform):
-        return _filtered(index.index, allowed_N)  # it hands them on
+        return _filtered(index.index, allowed_N)  # FAISS passes them on
     selector = library.IDSelectorBitmap(np.packbits(allowed_N.cpu().numpy(), bitorder="little"))
     if isinstance(index, library.IndexIVF):
         return library.SearchParametersIVF(sel=selector, nprobe=index.nprobe)

@@ -122,15 +122,14 @@ def _client(url: str) -> Any:
         raise UserError(
             f"--gallery {url} needs pymilvus ({why(error)}); pip install 'fashioniq[milvus]'"
         ) from error
+    expected = f"expected milvus://HOST:PORT or milvus:///PATH.db, found --gallery {url}; correct it"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 19530
-    except ValueError:
-        parts, host, port = urlsplit(""), None, 0
+    except ValueError as error:
+        raise UserError(expected) from error
     if parts.scheme != "milvus" or parts.username or (host is None and not parts.path.endswith(".db")):
-        raise UserError(
-            f"expected milvus://HOST:PORT or milvus:///PATH.db, found --gallery {url}; correct it"
-        )
+        raise UserError(expected)
     for library in ("pymilvus", "milvus_lite"):  # they print a traceback for each failed call
         logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
@@ -179,8 +178,10 @@ def _fill(client: Any, collection: str, gallery: Gallery) -> None:
 
 
 def _count(client: Any, collection: str) -> int:
-    found = client.query(collection, output_fields=["count(*)"], consistency_level="Strong", timeout=PATIENCE)
-    return int(found[0]["count(*)"])
+    (found,) = client.query(
+        collection, output_fields=["count(*)"], consistency_level="Strong", timeout=PATIENCE
+    )
+    return int(found["count(*)"])
 
 
 def _errors() -> tuple[type[Exception], ...]:

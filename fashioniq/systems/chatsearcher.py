@@ -92,7 +92,7 @@ class ModelAnswers:
         best = None
         if any(state.state.shows):
             before = torch.stack(state.shown, 1) if state.shown else None
-            best = gallery.top(state.queries[-1], 1, before)[1][:, 0]
+            best = gallery.top(state.queries[-1], 1, before)[1].flatten()
         return Message(questions=list(state.state.answers), item_B=best)
 
 

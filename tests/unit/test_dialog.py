@@ -147,6 +147,12 @@ def test_the_top_products_of_each_dialog_are_the_nearest_with_their_cards():
     assert len(system.top(talk, 2 * N)[0]) == N
 
 
+def test_before_the_first_turn_typical_products_are_the_top_ones_of_each_dialog():
+    system = showing_system()
+    expected = Dialog.start(system).products(3)
+    assert system.top(system.start(2), 3) == [expected, expected] and len(expected) == 3
+
+
 def test_before_the_first_turn_typical_products_are_shown_and_none_is_offered():
     live = Dialog.start(showing_system())
     far_N = (live.system.gallery.vectors_ND - live.system.gallery.vectors_ND.mean(0)).norm(dim=1)

@@ -260,6 +260,20 @@ def test_prices_are_in_hundredths_whatever_the_decimals_of_their_currency():
     assert found.allowed(OfferLimits()) is None
 
 
+def test_the_bounds_of_a_price_are_within_its_limits():
+    prices = {
+        f"p{n}": Offer(price_minor=price, currency="EUR") for n, price in enumerate((0, 1, 99, 100, 101))
+    }
+    found = priced(prices).offers
+
+    def allowed(least, most):
+        mask_N = found.allowed(OfferLimits(least_minor=least, most_minor=most, currency="EUR"))
+        return mask_N.nonzero()[:, 0].tolist()
+
+    assert allowed(1, 100) == [1, 2, 3] and allowed(100, None) == [3, 4] and allowed(None, 99) == [0, 1, 2]
+    assert allowed(0, 0) == [0] and allowed(101, 101) == [4] and allowed(102, None) == []
+
+
 def test_without_a_product_cheap_is_the_lowest_range_of_prices_and_expensive_the_highest():
     offers = {name: Offer(price_minor=1000 * (n + 1), currency="EUR") for n, name in enumerate(IDS)}
     live = Dialog.start(priced(offers))

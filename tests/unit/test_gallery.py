@@ -1,4 +1,5 @@
 import resource
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -305,6 +306,23 @@ def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances(apart):
 def test_the_search_library_can_be_chosen():
     assert gallery_of(torch.zeros(3, 2), "torch").search == "torch"
     assert gallery_of(torch.zeros(3, 2), "auto").search == "faiss"
+
+
+@pytest.mark.parametrize(("device", "number"), [("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)])
+def test_faiss_searches_on_the_gpu_of_the_queries(device, number, monkeypatch):
+    def found(resources, *given, device):
+        return resources, given, device
+
+    imported, query = [], SimpleNamespace(device=torch.device(device))
+    library = SimpleNamespace(StandardGpuResources=lambda: "resources", knn_gpu=found)
+    monkeypatch.setattr(exact, "faiss", library)
+    monkeypatch.setattr(exact.importlib, "import_module", imported.append)
+    search = exact._faiss_search(torch.device(device))
+    assert search(query, "vectors", 3) == ("resources", (query, "vectors", 3), number)
+    assert imported == ["faiss.contrib.torch_utils"]
+    assert exact._faiss_search(torch.device("meta")) is None
+    monkeypatch.setattr(exact, "faiss", SimpleNamespace())  # faiss-cpu
+    assert exact._faiss_search(torch.device(device)) is None
 
 
 def test_without_faiss_torch_searches(monkeypatch):

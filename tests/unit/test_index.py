@@ -135,6 +135,16 @@ def test_what_an_index_does_not_find_is_not_shown():
     assert item_1K.tolist() == [[39, 38, 37]] and cost_1K.tolist() == [[0, 1, 4]]
 
 
+def test_an_index_that_finds_just_enough_is_trusted_and_one_that_finds_fewer_is_not():
+    line = a_line(40)
+    found, first_1D = line.with_index(FindsTheLast()), line.vectors_ND[:1]
+    assert found.top(first_1D, 3)[1].tolist() == [[37, 38, 39]]
+    assert found.top(first_1D, 4)[1].tolist() == [[0, 1, 2, 3]]
+    exclude_1K = torch.tensor([[1]])
+    assert found.top(first_1D, 2, exclude_1K)[1].tolist() == [[37, 38]]
+    assert found.top(first_1D, 3, exclude_1K)[1].tolist() == [[0, 2, 3]]
+
+
 class FindsTheFirst:
     """An index that finds the first products for all queries; it counts how often it is asked."""
 

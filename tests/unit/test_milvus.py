@@ -160,6 +160,41 @@ def test_the_fewer_products_are_allowed_the_more_candidates_are_asked_for(allowe
 
 
 @pytest.mark.parametrize(
+    ("value", "wider", "count", "looked_at"),
+    [
+        (None, 1.0, 3, MilvusSearch.values[0]),
+        (64, 1.0, 3, 64),
+        (64, 3.0, 3, 192),
+        (64, 1.01, 3, 65),
+        (64, 1e6, 3, MilvusSearch.values[-1]),
+        (64, 1.0, 65, 65),
+        (64, 3.0, 5000, 5000),
+        (64, 1.0, 20_000, 16_384),
+    ],
+)
+def test_as_much_of_milvus_is_looked_at_as_is_set_and_never_less_than_is_asked_for(
+    value, wider, count, looked_at
+):
+    asked = []
+
+    def search(collection, *, data, limit, search_params, timeout):
+        asked.append((collection, data, limit, search_params))
+        return [[{"id": 1}] for _ in data]
+
+    found = MilvusSearch(SimpleNamespace(search=search), "any")
+    found.value = value or found.value
+    found(torch.tensor([[1.0, 2.0]]), count, wider=wider)
+    params = {"metric_type": "L2", "params": {"ef": looked_at}}
+    assert asked == [("any", [[1.0, 2.0]], min(count, 16_384), params)]
+
+
+def test_queries_for_which_milvus_finds_fewer_are_filled_with_none():
+    hits = [[{"id": 4}], [{"id": 7}, {"id": 0}, {"id": 2}], []]
+    found = MilvusSearch(SimpleNamespace(search=lambda *args, **more: hits), "any")(torch.zeros(3, 2), 3)
+    assert found.tolist() == [[4, -1, -1], [7, 0, 2], [-1, -1, -1]]
+
+
+@pytest.mark.parametrize(
     "url",
     ["http://127.0.0.1:19530", "milvus://", "milvus://user:word@host", "milvus://host:none", "milvus:///a"],
 )

@@ -80,6 +80,39 @@ def test_a_dialog_tells_what_was_shown_said_asked_and_how_the_target_ranked():
         )
 
 
+def test_a_dialog_of_word_ids_is_logged_with_its_words():
+    vocabulary = Vocabulary([f"word{n}" for n in range(26)])
+    target_B, first_B = torch.arange(2), torch.tensor([7, 9])
+    items, retriever = some_items(), some_retriever().eval()
+    texts = [["word3 word5", "word0"], ["word1", "word2 word9"]]
+    words_BTL = torch.stack([vocabulary.encode(said, 8) for said in texts])
+    user = RecordedReplies.of_words(words_BTL)
+    system = System(retriever, BestItem(), gallery_of(items, retriever))
+    with torch.no_grad():
+        dialogs = rollout(system, user, target_B, Message(item_B=first_B), 2)
+    logged = dialogs.logged(items.ids, vocabulary)
+    assert [[turn.words for turn in turns] for turns in logged] == texts
+    assert [[turn.reply.text for turn in turns] for turns in logged] == texts
+    assert [[turn.rank for turn in turns] for turns in logged] == dialogs.ranks.tolist()
+    assert [[turn.offer.item for turn in turns] for turns in logged] == [
+        [items.ids[item] for item in shown] for shown in dialogs.shown_BT.tolist()
+    ]
+
+
+def test_a_dialog_of_texts_is_logged_with_these_texts_whatever_the_retriever_read():
+    vocabulary = Vocabulary([f"word{n}" for n in range(26)])
+    items, retriever = some_items(), some_retriever().eval()
+    system = System(retriever, BestItem(), gallery_of(items, retriever), vocabulary)
+    user = RecordedReplies([Message(texts=["word3, zorgle!", "Word1"])])
+    with torch.no_grad():
+        dialogs = rollout(system, user, torch.arange(2), Message(item_B=torch.tensor([7, 9])), 1)
+    logged = dialogs.logged(items.ids, vocabulary)
+    assert [[(turn.words, turn.reply.text) for turn in turns] for turns in logged] == [
+        [("word3, zorgle!", "word3, zorgle!")],
+        [("Word1", "Word1")],
+    ]
+
+
 def test_the_best_item_by_the_query_of_the_turn_before_is_shown_next():
     items, retriever = some_items(), some_retriever().eval()
     candidates = gallery_of(items, retriever)

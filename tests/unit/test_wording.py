@@ -10,7 +10,7 @@ from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import Wish, Wishes
-from fashioniq.loop.labels import kinds_of
+from fashioniq.loop.labels import evidence, kinds_of
 from fashioniq.loop.wording import Wording
 
 COLORS, PATTERNS = ("red", "light blue", "black"), ("floral", "striped")
@@ -220,6 +220,45 @@ def test_the_kinds_of_a_label_are_the_others_that_end_with_its_words():
         "smart casual": {"very smart casual"},
         "v neck": {"deep v neck"},
     }
+
+
+def test_a_label_that_is_chosen_is_a_wish_as_if_it_were_said():
+    found = wording()
+    for label in ("red", "knee length", "floral"):
+        assert found.wished(Wishes(), label).held == found.after(Wishes(), label, None).held
+    red = found.wished(Wishes(), "red")
+    assert [wish.text for wish in found.wished(red, "black").held] == ["black"]  # a dress has one color
+
+
+def test_the_family_of_a_label_is_known_and_words_that_are_no_label_have_none():
+    found = wording()
+    assert found.family_of("red") == found.family_of("light blue") == LEXICON.find(("red",)).family != ""
+    assert found.family_of("floral") not in (None, found.family_of("red"))
+    assert found.family_of("zorgle") is None and found.family_of("crimson") is None  # a kind of red
+
+
+@pytest.mark.parametrize(
+    ("chance", "wanted", "denied"),
+    [
+        (1.0, 1, 1),
+        (0.5, 1 - math.log(2) / 3, math.log(2) / 3),
+        (math.exp(-1.5), 0.5, -math.log(1 - math.exp(-1.5)) / 3),
+        (1 - math.exp(-1.5), 1 + math.log(1 - math.exp(-1.5)) / 3, 0.5),
+        (0.01, 0, -math.log(0.99) / 3),
+        (0.99, 1 + math.log(0.99) / 3, 1),
+        (0.0, 0, 0),
+    ],
+)
+def test_evidence_is_linear_in_the_logarithm_of_a_probability_and_from_0_to_1(chance, wanted, denied):
+    """A probability of exp(-3) or less is none."""
+    chance_N = np.full(2, chance, np.float32)
+    assert evidence(chance_N, False) == pytest.approx([wanted] * 2, abs=1e-5)
+    assert evidence(chance_N, True) == pytest.approx([denied] * 2, abs=1e-5)
+
+
+def test_a_gallery_without_products_has_no_bonuses():
+    empty = Wording(LEXICON, Weights(1, 1, 1), [], [])
+    assert bonus_of("is red, not floral", empty).shape == (0,)
 
 
 def test_a_step_is_taken_from_the_labels_of_the_product_talked_about():

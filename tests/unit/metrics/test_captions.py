@@ -38,6 +38,11 @@ def test_scores_by_hand():
     assert scores[:3] == pytest.approx(expected, rel=1e-4) and scores[3] < 0.1
 
 
+def test_the_scorer_of_bleu_prints_nothing(capsys):
+    bleu(["the red dress is long"], [["the blue dress is long"]])
+    assert capsys.readouterr().out == ""
+
+
 def test_short_captions_pay_for_their_brevity():
     assert bleu(["is red"], [["is red and long"]])[0] == pytest.approx(100 * math.exp(1 - 4 / 2), rel=1e-4)
 

@@ -41,6 +41,13 @@ def test_what_holds_for_the_target_is_true(caption, true, stated):
     assert truthfulness([caption], [RED], [BLUE]) == {"true": true, "stated": stated}
 
 
+def test_each_caption_is_about_its_own_target_and_candidate():
+    captions = ["is not blue", "is not blue", "is not mini"]
+    found = truthfulness(captions, [RED, RED, RED], [RED, BLUE, BLUE])  # the first candidate is red, too
+    assert found == {"true": pytest.approx(2 / 3), "stated": 1}
+    assert truthfulness(captions, [RED, BLUE, RED], [BLUE] * 3)["true"] == pytest.approx(2 / 3)
+
+
 def test_shares_are_of_all_captions():
     captions = ["is red", "is blue", "is nicer", "is maxi"]
     assert truthfulness(captions, [RED] * 4, [BLUE] * 4) == {"true": pytest.approx(2 / 3), "stated": 0.75}
