@@ -83,6 +83,18 @@ def test_each_caption_and_both_joined_are_examples():
     ]
 
 
+def test_two_captions_of_32_words_are_heard_when_they_are_joined_and_no_more(pairs, monkeypatch):
+    monkeypatch.setattr(linear, "_AT_A_TIME", 2)
+    model = new_linear(examples_of(pairs), WORDS, 5)
+    first, second = "is " * 31 + "red", "is " * 30 + "blue"
+    bags_EG = linear._bags(model, WORDS, [first, f"{first} and {second}", f"{first} and is {second}"])
+    heard = [
+        [word for word in ("red", "and", "blue") if bag_G[WORDS.words.index(word)]]
+        for bag_G in bags_EG.toarray()
+    ]
+    assert heard == [["red"], ["red", "and", "blue"], ["red", "and"]]
+
+
 def test_queries_of_earlier_turns_count_half_as_much_each(items, pairs):
     model, found = fit_linear(pairs, items, WORDS, 0)
     assert found["penalty"] > 0 and 0 <= found["held_out_P"] <= 100

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from fashioniq.data.attributes import TYPES
+from fashioniq.data.images import to_square
 from fashioniq.files import UserError
 from fashioniq.generators.pictures import Generated
 from fashioniq.loop.exact import NotFiniteError
@@ -105,6 +106,20 @@ def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_
     assert found["products"] == 4
     # in the control, the second product has the picture of the first, and the last the one that failed
     assert [found[name]["colors"] for name in ("real", "generated", "control")] == [75, 75, 25]
+
+
+def test_a_picture_that_failed_is_judged_as_one_that_is_all_black(monkeypatch):
+    seen, judge = [], Seeing()
+
+    def score(pictures):
+        seen.append([to_square(one, 6) for one in pictures])
+        return Seeing.score(judge, pictures)
+
+    monkeypatch.setattr(judge, "score", score)
+    samples = [GeneratedSample(["red"], RED, Generated(None, "failed", 0, ""))]
+    evaluate(judge, [(RED, ["red"])], samples)
+    (generated,) = seen[-1]
+    assert generated.shape == (3, 6, 6) and not generated.any()
 
 
 def test_the_averaged_weights_follow_by_the_decay_of_the_step(module, monkeypatch):

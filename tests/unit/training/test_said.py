@@ -13,11 +13,22 @@ from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.language.colors import Lab
+from fashioniq.language.terms import COLOR
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
+from fashioniq.training import said as said_module
 from fashioniq.training.pixels import HUES, _name, color_words, shares_of_colors
-from fashioniq.training.said import colors_by_pixels, said_of, solve, with_said
+from fashioniq.training.said import (
+    FEW,
+    MOSTLY,
+    _families,
+    _hues,
+    colors_by_pixels,
+    said_of,
+    solve,
+    with_said,
+)
 
 IDS = [f"p{number}" for number in range(60)]
 COLORS, SLEEVES = ("red", "navy", "black"), ("with long sleeves", "and sleeveless")
@@ -82,6 +93,13 @@ def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
     assert "p59" not in said.ids
 
 
+def test_a_label_that_any_caption_asserts_is_not_denied_by_another():
+    captions = ("is red", "is not red")
+    pairs = [*PAIRS, Pair("p50", "p0", captions), Pair("p51", "p0", captions[::-1])]
+    said = said_of(catalog_of(), items(), pairs, {})
+    assert says(said, "p50")["red"] and says(said, "p51")["red"]
+
+
 def test_comparisons_alternatives_and_rare_labels_say_nothing():
     pairs = [Pair(name, "p0", ("is darker", "red or black")) for name in IDS[1:9]]
     assert said_of(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))], {}).kinds == {}
@@ -90,6 +108,12 @@ def test_comparisons_alternatives_and_rare_labels_say_nothing():
 def test_families_that_the_catalog_labels_are_left_to_it():
     labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
     assert set(said_of(catalog_of(labels), items(), PAIRS, {}).kinds) == {"long sleeve", "sleeveless"}
+
+
+@pytest.mark.parametrize(("products", "left"), [(FEW - 1, False), (FEW, True)])
+def test_a_family_is_labelled_by_the_catalog_if_some_products_have_a_label_of_it(products, left):
+    labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS[:products]}
+    assert (COLOR in _families(catalog_of(labels), IDS)) == left
 
 
 @torch.no_grad()
@@ -204,6 +228,29 @@ def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
     assert said.hues["new"] == {"red": 1.0} and said.hues["p50"] == {}  # it is black
     labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
     assert colors_by_pixels(catalog_of(labels, images), IDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "looked_at"), [(0, []), (2, [0, 1]), (3, [0, 2]), (4, [0, 2]), (5, [0, 3])]
+)
+def test_of_many_pictures_every_nth_is_looked_at_and_teaches_colors(count, looked_at, monkeypatch):
+    monkeypatch.setattr(said_module, "MOST", 2)
+    monkeypatch.setattr(said_module, "PICTURES", 2)
+    monkeypatch.setattr(said_module, "shares_of_colors", lambda path: {"red": MOSTLY / 2, "black": 0.7})
+    monkeypatch.setattr(said_module, "_families", lambda *_: set())
+    monkeypatch.setattr(said_module, "_by_captions", lambda *_: {})
+    catalog = catalog_of(images={name: f"{name}.jpg" for name in IDS[:count]})
+    others = dict.fromkeys(color_words("en"), 0.0)
+    expected = {IDS[place]: others | {"red": 0.5, "black": 1.0} for place in looked_at}
+    assert colors_by_pixels(catalog, IDS) == expected
+    pixels = {name: {"red": 1.0} for name in IDS[:count]}
+    assert said_of(catalog, items(), [], pixels).ids == list(expected)
+
+
+@pytest.mark.parametrize(("code", "red", "black"), [("en", "red", "black"), ("de", "rot", "schwarz")])
+def test_the_hues_of_pixels_are_shares_of_at_least_a_hundredth_and_black_is_none(code, red, black):
+    pixels = {"p1": {red: 0.754, black: 1.0}, "p2": {red: 0.01}, "p3": {red: 0.009}}
+    assert _hues(pixels, code) == {"p1": {red: 0.75}, "p2": {red: 0.01}, "p3": {}}
 
 
 def test_the_hues_of_a_product_by_its_pixels_count_instead_of_its_features():

@@ -340,10 +340,12 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
         "coverage": {"train": 1.0, "val": 1.0},
     }  # fmt: skip
     labels = shop.catalog.labels
-    counts = {}
-    for name in shop.catalog.ids("train"):
-        for word in {word for words in labels[name] for word in words}:
-            counts[word] = counts.get(word, 0) + 1
+
+    def count(split, word):
+        return sum(any(word in words for words in labels[name]) for name in shop.catalog.ids(split))
+
+    words = {word for some in labels.values() for words in some for word in words}
+    counts = {word: count("train", word) for word in words}
     assert set(stage.facts["attribute_words"]) == {
         word
         for word, count in counts.items()
@@ -355,9 +357,10 @@ def test_an_attribute_predictor_is_trained_on_the_labels_of_its_category(shop, t
     assert stage.folder == tmp_path / "run" and stage.val is fit.batches[1].dataset
     figures = json.loads((tmp_path / "run" / "attributes.json").read_text())
     assert figures == stage.figures and figures["epoch"] == 3
-    assert {row["word"]: row["train"] for row in figures["words"]} == {
-        word: counts[word] for word in stage.facts["attribute_words"]
-    }
+    assert [(one["word"], one["type"], one["train"], one["val"]) for one in figures["words"]] == [
+        (word, kind, counts[word], count("val", word))
+        for word, kind in zip(stage.facts["attribute_words"], stage.facts["attribute_types"], strict=True)
+    ]
     assert stage.scores_NA.shape == (6, len(stage.facts["attribute_words"]))
     printed = capsys.readouterr().out
     assert "train: 18 of 18 have labels and a readable picture\nval: 6 of 6" in printed
@@ -763,6 +766,34 @@ def test_a_captioner_reads_labels_with_attrs(attrs, shop, tmp_path, fitted):
     assert fit.facts["sizes"]["attributes"] == (len(shop.features.attribute_words) if attrs else 0)
 
 
+def test_a_captioner_is_validated_on_all_pairs_of_val_each_once(shop, tmp_path, fitted):
+    fit = fitted(captioner_run, **{"val_P": 60.04, "val_R@10": 12.16, "val_BLEU-4": 3.27})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    made, summary, _ = captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", beam=3))
+    pairs = [pair for pair in shop.catalog.pairs("val") if pair.target]
+    reference_N, target_N, number_N = fit.batches[1].dataset.tensors
+    ids = fit.module.items["val"].ids
+    assert [
+        (ids[reference], ids[target]) for reference, target in zip(reference_N, target_N, strict=True)
+    ] == [(pair.candidate, pair.target) for pair in pairs]
+    assert number_N.tolist() == list(range(len(pairs))) and fit.module.val_pairs == pairs
+    assert made == tmp_path / "run" and summary == (
+        f"captioner of epoch 3 in {made}: by its captions, a linear retriever fitted to the recorded ones finds the "
+        f"target with P 60.0, R@10 12.2; BLEU-4 3.3 on {len(pairs)} pairs of val (100.0 %), beam 3, "
+        f"captions: {shop.catalog.captions_origin}"
+    )
+
+
+def test_words_of_val_that_a_captioner_cannot_know_are_counted_and_five_are_told(capsys):
+    vocabulary = Vocabulary(["is", "red"])
+    captioner_run._print_unknown(vocabulary, ["is red", "is blue blue", "one two three four five"])
+    captioner_run._print_unknown(vocabulary, ["is red"])
+    assert capsys.readouterr().out == (
+        "2 words; 70.0 % of the words of val are unknown, such as blue, one, two, three, four\n"
+        "2 words; 0.0 % of the words of val are unknown\n"
+    )
+
+
 def test_a_captioner_can_be_trained_with_a_pair_per_step(shop, tmp_path, fitted):
     fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
@@ -862,6 +893,30 @@ def test_a_category_without_captions_of_people_is_trained_with_its_labels(shop, 
     data = shutil.copytree(shop.data, tmp_path / "data", ignore=shutil.ignore_patterns("captions"))
     retriever(data=data, features=shop.store)
     assert wording["pairs"] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "told"),
+    [
+        ("rnn", None, True),
+        ("transformer", None, True),
+        ("linear", None, False),
+        ("residual", None, False),
+        ("rnn", "word_vectors", False),
+        ("rnn", "init_from", False),
+    ],
+)
+def test_a_transformer_or_rnn_without_word_vectors_is_said_to_learn_its_words_from_scratch(
+    kind, given, told, shop, tmp_path, retriever, capsys
+):
+    (tmp_path / "vectors.txt").write_text("red 1 2\n")
+    paths = {"word_vectors": tmp_path / "vectors.txt", "init_from": shop.run("retriever")}
+    retriever(
+        model=RetrieverConfig(kind=kind, width=16, heads=2, hidden=16, layers=1),
+        users=["differences", "recorded"],
+        **({given: paths[given]} if given else {}),
+    )
+    assert ("word embeddings are learned from scratch" in capsys.readouterr().out) == told
 
 
 @pytest.mark.parametrize("known", [("red",), ("red", "is", "with", "a")])

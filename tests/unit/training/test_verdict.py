@@ -78,6 +78,38 @@ def test_random_rankings_find_ten_of_the_products(products, chance):
     assert f"(R@10 captioner 60.0; by chance {chance})" in told
 
 
+GOOD = "good with the users of its training; evaluate it with other users, too"
+SHOWN = "; by chance 4.0, the product shown without recorded captions 12.0)"
+
+
+@pytest.mark.parametrize(
+    ("p", "recall", "floor", "said"),
+    [
+        (50, {"a": 60}, None, "not usable: it ranks the target no better than chance (P 50.0, by chance 50)"),
+        (90, {"a": 8}, None, f"{GOOD} (R@10 a 8.0; by chance 4.0)"),
+        (89.9, {"a": 8}, None, f"{GOOD.replace('good', 'usable')} (R@10 a 8.0; by chance 4.0)"),
+        (74.9, {"a": 8}, None, "weak: it seldom finds the target with all users (R@10 a 8.0; by chance 4.0)"),
+        (
+            90,
+            {"a": 7.9, "b": 60, "c": 0},
+            None,
+            "weak: it seldom finds the target with a and c (R@10 a 7.9, b 60.0, c 0.0; by chance 4.0)",
+        ),
+        (90, {"a": 9}, 12, f"{GOOD} (R@10 a 9.0{SHOWN}"),
+        (90, {"recorded": 12}, 12, f"{GOOD} (R@10 recorded 12.0{SHOWN}"),
+        (
+            90,
+            {"a": 60, "recorded": 11.9},
+            12,
+            "weak: recorded captions help it less than the product shown alone (R@10 a 60.0, recorded 11.9"
+            + SHOWN,
+        ),
+    ],
+)
+def test_the_figures_decide_and_are_told_beside(p, recall, floor, said):
+    assert of_retriever(p, 1000, recall, chance=4.0, floor=floor) == said
+
+
 def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():
     vectors_ND = torch.eye(30)
     vectors_ND[1] = vectors_ND[0] + 0.1 * vectors_ND[1]  # near product 0; all others are as far
