@@ -115,10 +115,10 @@ def test_the_first_items_are_the_naive_ones_and_ties_are_in_the_order_of_the_ite
     torch.testing.assert_close(cost_BK, cost_BN.sort(dim=1).values[:, :9], rtol=1e-9, atol=1e-9)
 
 
-def test_only_queries_with_words_are_searched_few_at_a_time(case, monkeypatch):
+def test_only_queries_with_words_are_searched_few_at_a_time(monkeypatch):
     """So that no more than BONUSES bonuses are held at once; there is one query at a time at least."""
-    vectors_ND, query_BD, bonus_BN, _ = case
-    found, sizes = scored(vectors_ND, bonus_BN), []
+    query_BD, sizes = torch.zeros(B, 2), []
+    found = scored(torch.ones(N, 2), torch.ones(B, N))
     best = found._exact.best
     monkeypatch.setattr(found._exact, "best", lambda *given: sizes.append(len(given[0])) or best(*given))
     for bonuses, expected in ((7 * N, [7, 7, 7, 3]), (7 * N - 1, [6] * 4), (N - 1, [1] * B)):

@@ -16,7 +16,7 @@ from fashioniq import encoders
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.items import Items
+from fashioniq.data.items import Items, Rows
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder
 from fashioniq.features.store import Contents
@@ -30,7 +30,7 @@ from fashioniq.runs import ZeroShotRun, galleries, read_run
 from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
 from fashioniq.runs.training_data import Selection, settings_of
 from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever
-from fashioniq.systems import load, zero_shot
+from fashioniq.systems import chatir, fashion_iq, load, zero_shot
 
 CPU = torch.device("cpu")
 
@@ -348,6 +348,17 @@ def test_few_captions_of_people_decide_nothing(letters, tmp_path):
     assert read_run(run, ZeroShotRun).shown == SHOWN
     written = json.loads((run / "wording.json").read_text())
     assert written["weights"]["lexical"] == zero_shot.WEIGHTS.lexical and written["figures"] == {}
+
+
+@pytest.mark.parametrize("system", [fashion_iq, chatir, zero_shot], ids=lambda system: system.__name__)
+def test_features_are_read_at_once_unless_vectors_are_stored(own, letters, seen, shop, tmp_path, system):
+    if system is zero_shot:
+        run = zero_shot.prepare("letters", own, "dresses", seen.root, device="cpu")
+    else:
+        run = shop.run("encoder" if system is chatir else "retriever")
+    for stored in (None, tmp_path / "stored"):
+        items = system.load(run, Selection(None, "val", "cpu", None, None, stored)).gallery.items
+        assert isinstance(items.features_ND, Rows if stored else torch.Tensor) and len(items.ids) == 6
 
 
 def test_search_without_training_needs_a_catalog_and_one_category(own, letters, tmp_path):
