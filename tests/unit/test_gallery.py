@@ -308,21 +308,22 @@ def test_the_search_library_can_be_chosen():
     assert gallery_of(torch.zeros(3, 2), "auto").search == "faiss"
 
 
-@pytest.mark.parametrize(("device", "number"), [("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)])
-def test_faiss_searches_on_the_gpu_of_the_queries(device, number, monkeypatch):
-    def found(resources, *given, device):
-        return resources, given, device
-
-    imported, query = [], SimpleNamespace(device=torch.device(device))
-    library = SimpleNamespace(StandardGpuResources=lambda: "resources", knn_gpu=found)
-    monkeypatch.setattr(exact, "faiss", library)
-    monkeypatch.setattr(exact.importlib, "import_module", imported.append)
-    search = exact._faiss_search(torch.device(device))
-    assert search(query, "vectors", 3) == ("resources", (query, "vectors", 3), number)
-    assert imported == ["faiss.contrib.torch_utils"]
-    assert exact._faiss_search(torch.device("meta")) is None
-    monkeypatch.setattr(exact, "faiss", SimpleNamespace())  # faiss-cpu
-    assert exact._faiss_search(torch.device(device)) is None
+def test_faiss_searches_on_the_gpu_of_a_query_where_it_can(monkeypatch):
+    asked = []
+    of_gpu = SimpleNamespace(
+        StandardGpuResources=lambda: "resources", knn_gpu=lambda *given, device: asked.append((given, device))
+    )
+    monkeypatch.setattr(exact, "faiss", of_gpu)
+    monkeypatch.setattr(exact.importlib, "import_module", asked.append)
+    assert exact._faiss_search(torch.device("meta")) is None and asked == []
+    search = exact._faiss_search(torch.device("cuda"))
+    assert asked == ["faiss.contrib.torch_utils"]
+    for gpu in (0, 1):
+        query = SimpleNamespace(device=torch.device("cuda", gpu))
+        search(query, "vectors", 3)
+        assert asked[-1] == (("resources", query, "vectors", 3), gpu)
+    monkeypatch.setattr(exact, "faiss", SimpleNamespace())  # of a CPU alone
+    assert exact._faiss_search(torch.device("cuda")) is None
 
 
 def test_without_faiss_torch_searches(monkeypatch):
