@@ -116,7 +116,7 @@ class Offers:
         if limits.least_minor is not None or limits.most_minor is not None:
             if price is None or price.currency != (limits.currency or self._currency):
                 return False
-            if price.hundredths < (limits.least_minor or 0):
+            if limits.least_minor is not None and price.hundredths < limits.least_minor:
                 return False
             if limits.most_minor is not None and price.hundredths > limits.most_minor:
                 return False

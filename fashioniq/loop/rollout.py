@@ -144,7 +144,7 @@ class System(Generic[S]):
     def nearest(
         self,
         query: Query | Tensor,
-        count: int = 10,
+        count: int,
         allowed_N: Tensor | None = None,
         exclude_BK: Tensor | None = None,
     ) -> list[list[Product]]:

@@ -1,7 +1,6 @@
 """Training run of a relative captioner, with the listener that it speaks to in dialogs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -63,8 +62,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
-    once = [replace(pair, captions=pair.captions[:1]) for pair in pairs["val"]]
-    reference_N, target_N, _ = caption_examples(once, items["val"], vocabulary, max_words)
+    reference_N, target_N, _ = caption_examples(pairs["val"], items["val"], vocabulary, max_words)
     module = CaptionerTraining(
         model,
         train=items["train"],

@@ -104,7 +104,7 @@ def _by_captions(catalog: Catalog, pairs: Sequence[Pair], given: Collection[str]
             parts = next(iter(wish.labels)).split()
             for label in (" ".join(parts[start:]) for start in range(1 if wish.denied else len(parts))):
                 if label in speech.group_of:
-                    own[label] = max(own.get(label, 0.0), float(not wish.denied))
+                    own[label] = float(not wish.denied or bool(own.get(label)))
     return says
 
 

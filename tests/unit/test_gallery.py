@@ -1,4 +1,5 @@
 import resource
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -305,6 +306,24 @@ def test_ranks_and_top_k_of_all_items_hold_no_matrix_of_all_distances(apart):
 def test_the_search_library_can_be_chosen():
     assert gallery_of(torch.zeros(3, 2), "torch").search == "torch"
     assert gallery_of(torch.zeros(3, 2), "auto").search == "faiss"
+
+
+def test_faiss_searches_on_the_gpu_of_a_query_where_it_can(monkeypatch):
+    asked = []
+    of_gpu = SimpleNamespace(
+        StandardGpuResources=lambda: "resources", knn_gpu=lambda *given, device: asked.append((given, device))
+    )
+    monkeypatch.setattr(exact, "faiss", of_gpu)
+    monkeypatch.setattr(exact.importlib, "import_module", asked.append)
+    assert exact._faiss_search(torch.device("meta")) is None and asked == []
+    search = exact._faiss_search(torch.device("cuda"))
+    assert asked == ["faiss.contrib.torch_utils"]
+    for gpu in (0, 1):
+        query = SimpleNamespace(device=torch.device("cuda", gpu))
+        search(query, "vectors", 3)
+        assert asked[-1] == (("resources", query, "vectors", 3), gpu)
+    monkeypatch.setattr(exact, "faiss", SimpleNamespace())  # of a CPU alone
+    assert exact._faiss_search(torch.device("cuda")) is None
 
 
 def test_without_faiss_torch_searches(monkeypatch):

@@ -160,6 +160,24 @@ def test_the_fewer_products_are_allowed_the_more_candidates_are_asked_for(allowe
 
 
 @pytest.mark.parametrize(
+    ("count", "wider", "looked_at"),
+    [(3, 1.0, 32), (3, 1.1, 36), (3, 2.0, 64), (40, 1.0, 40), (3, 100.0, 2048), (20_000, 1.0, 16_384)],
+)
+def test_a_search_looks_at_more_if_more_are_wanted_or_many_are_not_allowed(count, wider, looked_at):
+    asked = []
+
+    def search(name, *, data, limit, search_params, timeout):
+        asked.append((name, data, limit, search_params, timeout))
+        return [[{"id": 1}, {"id": 0}], [{"id": 2}]]
+
+    query_BD = torch.tensor([[1.0, 2], [3, 4]], dtype=torch.float64)
+    item_BK = MilvusSearch(SimpleNamespace(search=search), "any")(query_BD, count, wider=wider)
+    assert item_BK.tolist() == [[1, 0], [2, -1]]
+    params = {"metric_type": "L2", "params": {"ef": looked_at}}
+    assert asked == [("any", [[1, 2], [3, 4]], min(count, milvus.MOST), params, milvus.PATIENCE)]
+
+
+@pytest.mark.parametrize(
     "url",
     ["http://127.0.0.1:19530", "milvus://", "milvus://user:word@host", "milvus://host:none", "milvus:///a"],
 )

@@ -114,6 +114,7 @@ def test_words_of_titles_that_are_no_label_and_no_vector_has_are_looked_for():
 def test_a_label_that_is_chosen_counts_like_one_that_is_said():
     found = wording(lexical=0.5, wanted=0.25, denied=1.0, memory=0.5)
     chosen = found.wished(Wishes(), "red")
+    assert (chosen.held[0].text, chosen.held[0].place) == ("red", (0, 3))
     assert chosen.asserted == ("red",) and np.array_equal(found.bonus(chosen), bonus_of("red", found))
     assert (found.bonus(chosen) > 0.25)[having("red") > 0].all()  # BM25 counts, too
     against = found.wished(Wishes(), "red", denied=True)

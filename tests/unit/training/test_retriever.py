@@ -345,18 +345,18 @@ def test_an_epoch_is_scored_by_the_last_turn_of_each_user_and_all_turns_by_their
 
 def test_the_learning_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero_by_a_cosine():
     module, _ = training(schedule="cosine", learning_rate=0.5)
-    module.trainer = SimpleNamespace(estimated_stepping_batches=25, precision="32-true")
-    made = module.configure_optimizers()
-    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
-    rates = []
-    for _ in range(26):
-        rates.append(optimizer.param_groups[0]["lr"] / 0.5)
-        optimizer.step()
-        schedule.step()
-    falls = [0.5 * (1 + math.cos(math.pi * step / 23)) for step in range(24)]
-    assert rates == pytest.approx([0.5, 1.0, *falls])
-    module.trainer = SimpleNamespace(estimated_stepping_batches=9, precision="32-true")
-    assert module.configure_optimizers()["optimizer"].param_groups[0]["lr"] == 0.5, "one step of nine"
+    for steps, rises in ((25, [0.5, 1.0]), (9, [1.0])):
+        module.trainer = SimpleNamespace(estimated_stepping_batches=steps, precision="32-true")
+        made = module.configure_optimizers()
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+        rates = []
+        for _ in range(steps + 1):
+            rates.append(optimizer.param_groups[0]["lr"] / 0.5)
+            optimizer.step()
+            schedule.step()
+        fall = steps - len(rises)
+        falls = [0.5 * (1 + math.cos(math.pi * step / fall)) for step in range(fall + 1)]
+        assert rates == pytest.approx([*rises, *falls])
 
 
 @pytest.mark.parametrize("count", [2, 5])
