@@ -1,12 +1,13 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.catalog import Pair
-from fashioniq.data.items import Items
+from fashioniq.data.items import Items, Rows
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
@@ -263,6 +264,24 @@ def test_the_gallery_can_follow_every_step_as_in_the_released_code(monkeypatch):
     torch.testing.assert_close(
         module.galleries["train"].vectors_ND, module.model.embed_images(ITEMS["train"].features_ND).detach()
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "loaded"), [({"negatives": "gallery"}, True), ({"gallery_every": "step"}, True), ({}, False)]
+)
+def test_features_on_a_disk_are_read_into_memory_where_every_step_embeds_all_products(options, loaded):
+    module, _ = training(**options)
+    on_disk = {
+        split: Items(
+            items.ids, Rows(items.features_ND.numpy(), np.arange(len(items)), OSError()), items.attributes_NA
+        )
+        for split, items in ITEMS.items()
+    }
+    module.source.items = on_disk
+    module.on_train_epoch_start()
+    items = module.galleries["train"].items
+    assert isinstance(items.features_ND, torch.Tensor) == loaded
+    assert torch.equal(items.features_ND[:], ITEMS["train"].features_ND)
 
 
 @torch.no_grad()
