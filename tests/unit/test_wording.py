@@ -121,6 +121,16 @@ def test_a_label_that_is_chosen_counts_like_one_that_is_said():
     assert against.asserted == ("",) and np.array_equal(found.bonus(against), -having("red"))
 
 
+def test_only_labels_of_the_catalog_have_a_family_and_a_chosen_one_takes_the_place_of_another_color():
+    found = wording(wanted=1.0, denied=1.0)
+    families = [
+        found.family_of(name) for name in ("red", "light blue", "casual", "mini", "crimson", "zorgle")
+    ]
+    assert families == ["colour", "colour", "style", "length", None, None]
+    said = found.after(found.after(Wishes(), "is red", None), "is floral", None)
+    assert np.array_equal(found.bonus(found.wished(said, "black")), having("black") + having("floral"))
+
+
 def obeying_words(titles, learned=WORDS, name=""):
     """A wording whose wishes outweigh any similarity, of products with these titles."""
     lexicon = Lexicon.of(LABELS, titles, [*WORDS, "by", "dress"], "en")
