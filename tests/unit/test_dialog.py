@@ -160,6 +160,13 @@ def test_before_the_first_turn_typical_products_are_shown_and_none_is_offered():
     assert live.offered is None and live.said == []
 
 
+def test_before_the_first_turn_all_dialogs_of_a_batch_are_shown_typical_products():
+    system = showing_system()
+    far_N = (system.gallery.vectors_ND - system.gallery.vectors_ND.mean(0)).norm(dim=1)
+    typical = [IDS[place] for place in far_N.argsort()[:10]]
+    assert [[product.id for product in products] for products in system.top(system.start(3))] == [typical] * 3
+
+
 def test_a_first_request_is_about_the_mean_of_the_gallery():
     system = showing_system()
     live = Dialog.start(system).say("navy and longer")

@@ -114,10 +114,21 @@ def test_words_of_titles_that_are_no_label_and_no_vector_has_are_looked_for():
 def test_a_label_that_is_chosen_counts_like_one_that_is_said():
     found = wording(lexical=0.5, wanted=0.25, denied=1.0, memory=0.5)
     chosen = found.wished(Wishes(), "red")
+    assert (chosen.held[0].text, chosen.held[0].place) == ("red", (0, 3))
     assert chosen.asserted == ("red",) and np.array_equal(found.bonus(chosen), bonus_of("red", found))
     assert (found.bonus(chosen) > 0.25)[having("red") > 0].all()  # BM25 counts, too
     against = found.wished(Wishes(), "red", denied=True)
     assert against.asserted == ("",) and np.array_equal(found.bonus(against), -having("red"))
+
+
+def test_only_labels_of_the_catalog_have_a_family_and_a_chosen_one_takes_the_place_of_another_color():
+    found = wording(wanted=1.0, denied=1.0)
+    families = [
+        found.family_of(name) for name in ("red", "light blue", "casual", "mini", "crimson", "zorgle")
+    ]
+    assert families == ["colour", "colour", "style", "length", None, None]
+    said = found.after(found.after(Wishes(), "is red", None), "is floral", None)
+    assert np.array_equal(found.bonus(found.wished(said, "black")), having("black") + having("floral"))
 
 
 def obeying_words(titles, learned=WORDS, name=""):

@@ -31,6 +31,11 @@ def test_the_same_words_score_100():
     ) == pytest.approx([100] * 4, abs=1e-4)
 
 
+def test_scores_are_computed_without_printing_anything(no_java, capsys):
+    caption_scores(["is red", "is blue"], [["is red"], ["is green"]])
+    assert capsys.readouterr() == ("", "")
+
+
 def test_scores_by_hand():
     scores = bleu(["the red dress is long"], [["the blue dress is long"]])
     precisions = [4 / 5, 2 / 4, 1 / 3, 1e-15]

@@ -53,6 +53,14 @@ def test_shares_are_of_all_captions():
     assert truthfulness(captions, [RED] * 4, [BLUE] * 4) == {"true": pytest.approx(2 / 3), "stated": 0.75}
 
 
+def test_each_caption_is_judged_by_its_own_target_and_candidate():
+    captions = ["is red", "is not blue", "is not red", "is blue"]
+    targets, candidates = [RED, RED, BLUE, BLUE], [BLUE, BLUE, RED, RED]
+    assert truthfulness(captions, targets, candidates) == {"true": 1.0, "stated": 1.0}
+    assert truthfulness(captions, targets, candidates[::-1]) == {"true": 0.5, "stated": 1.0}
+    assert truthfulness(captions, candidates, targets) == {"true": 0.0, "stated": 1.0}
+
+
 def test_diversity_counts_different_captions_words_and_bigrams():
     same, different = (
         diversity(["is red", "Is red!", "is red"]),

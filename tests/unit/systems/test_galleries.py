@@ -343,6 +343,26 @@ def test_captions_of_people_decide_how_much_the_product_shown_counts(letters, tm
     assert torch.allclose(query_BD, normalize(expected))
 
 
+def test_captions_of_products_without_features_or_target_do_not_count(letters, tmp_path, monkeypatch):
+    data = shop_with_captions(tmp_path / "data", 99, True)
+    split, path = data / "image_splits/split.dress.train.json", data / "captions/cap.dress.train.json"
+    split.write_text(json.dumps([*json.loads(split.read_text()), "gone"]))  # has no title
+    pairs = json.loads(path.read_text())
+    odd = [{"candidate": "gone", "target": "p0"}, {"candidate": "p0", "target": "gone"}, {"candidate": "p0"}]
+    path.write_text(json.dumps([*pairs, *(pair | {"captions": ["ab"]} for pair in odd)]))
+    monkeypatch.setattr(zero_shot, "FEWEST", 99)
+    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    assert json.loads((run / "wording.json").read_text())["figures"]["captions"] == 99
+
+
+def test_a_category_without_captions_has_the_default_weights(letters, tmp_path):
+    data = shop_with_captions(tmp_path / "data", 100, True)
+    (data / "captions/cap.dress.train.json").unlink()
+    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    assert read_run(run, ZeroShotRun).shown == SHOWN
+    assert json.loads((run / "wording.json").read_text())["figures"] == {}
+
+
 def test_few_captions_of_people_decide_nothing(letters, tmp_path):
     run = zero_shot.prepare("blind", shop_with_captions(tmp_path / "data", 99, True), "dresses", device="cpu")
     assert read_run(run, ZeroShotRun).shown == SHOWN

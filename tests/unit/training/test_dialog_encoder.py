@@ -208,10 +208,11 @@ def test_a_micro_batch_that_is_computed_again_drops_the_same_activations(monkeyp
         torch.testing.assert_close(one, other)
 
 
-def test_vectors_come_in_the_order_of_the_texts_however_they_are_split():
+@pytest.mark.parametrize("size", [2, 5, 8, 9, 20])  # 5, 2, 2, 1 and 1 parts
+def test_vectors_come_in_the_order_of_the_texts_however_they_are_split(size):
     model, texts = encoder().eval(), some_texts(9)
     torch.testing.assert_close(
-        embed_in_micro_batches(model, texts, 2, torch.device("cpu")),
+        embed_in_micro_batches(model, texts, size, torch.device("cpu")),
         torch.cat([model.texts([text]) for text in texts]),
     )
 

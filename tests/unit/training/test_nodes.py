@@ -167,3 +167,23 @@ def test_a_process_that_waits_for_others_is_ended_by_control_c_unless_it_was_tol
         signal.signal(signal.SIGINT, before)
     assert waits_with == (signal.SIG_DFL if own is signal.default_int_handler else own)
     assert capsys.readouterr().out == "process 1 of 2 meets the others at 10.0.0.1:29500\n"
+
+
+@pytest.mark.parametrize(("rank", "count", "reads", "sends"), [(0, 1, 1, 0), (0, 2, 1, 1), (1, 2, 0, 1)])
+def test_the_first_process_reads_a_checkpoint_and_sends_it_to_the_others(
+    rank, count, reads, sends, monkeypatch
+):
+    read, sent = [], []
+
+    def broadcast(objects, src):
+        sent.append((list(objects), src))
+        objects[0] = {"epoch": 3}
+
+    monkeypatch.setattr(nodes, "rank_and_count", lambda: (rank, count))
+    monkeypatch.setattr(
+        nodes.TorchCheckpointIO, "load_checkpoint", lambda self, path: read.append(path) or {"epoch": 3}
+    )
+    monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
+    assert nodes.ReadByFirst().load_checkpoint("last.ckpt") == {"epoch": 3}
+    assert read == ["last.ckpt"] * reads
+    assert sent == [([{"epoch": 3} if rank == 0 else None], 0)] * sends

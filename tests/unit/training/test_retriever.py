@@ -1,12 +1,13 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.catalog import Pair
-from fashioniq.data.items import Items
+from fashioniq.data.items import Items, Rows
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
@@ -265,6 +266,24 @@ def test_the_gallery_can_follow_every_step_as_in_the_released_code(monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "loaded"), [({"negatives": "gallery"}, True), ({"gallery_every": "step"}, True), ({}, False)]
+)
+def test_features_on_a_disk_are_read_into_memory_where_every_step_embeds_all_products(options, loaded):
+    module, _ = training(**options)
+    on_disk = {
+        split: Items(
+            items.ids, Rows(items.features_ND.numpy(), np.arange(len(items)), OSError()), items.attributes_NA
+        )
+        for split, items in ITEMS.items()
+    }
+    module.source.items = on_disk
+    module.on_train_epoch_start()
+    items = module.galleries["train"].items
+    assert isinstance(items.features_ND, torch.Tensor) == loaded
+    assert torch.equal(items.features_ND[:], ITEMS["train"].features_ND)
+
+
 @torch.no_grad()
 def test_validation_measures_every_target_in_the_same_dialogs_each_time(monkeypatch):
     module, _ = training(turns=3)
@@ -345,18 +364,18 @@ def test_an_epoch_is_scored_by_the_last_turn_of_each_user_and_all_turns_by_their
 
 def test_the_learning_rate_rises_for_a_tenth_of_the_steps_and_falls_to_zero_by_a_cosine():
     module, _ = training(schedule="cosine", learning_rate=0.5)
-    module.trainer = SimpleNamespace(estimated_stepping_batches=25, precision="32-true")
-    made = module.configure_optimizers()
-    optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
-    rates = []
-    for _ in range(26):
-        rates.append(optimizer.param_groups[0]["lr"] / 0.5)
-        optimizer.step()
-        schedule.step()
-    falls = [0.5 * (1 + math.cos(math.pi * step / 23)) for step in range(24)]
-    assert rates == pytest.approx([0.5, 1.0, *falls])
-    module.trainer = SimpleNamespace(estimated_stepping_batches=9, precision="32-true")
-    assert module.configure_optimizers()["optimizer"].param_groups[0]["lr"] == 0.5, "one step of nine"
+    for steps, rises in ((25, [0.5, 1.0]), (9, [1.0])):
+        module.trainer = SimpleNamespace(estimated_stepping_batches=steps, precision="32-true")
+        made = module.configure_optimizers()
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]["scheduler"]
+        rates = []
+        for _ in range(steps + 1):
+            rates.append(optimizer.param_groups[0]["lr"] / 0.5)
+            optimizer.step()
+            schedule.step()
+        fall = steps - len(rises)
+        falls = [0.5 * (1 + math.cos(math.pi * step / fall)) for step in range(fall + 1)]
+        assert rates == pytest.approx([*rises, *falls])
 
 
 @pytest.mark.parametrize("count", [2, 5])

@@ -282,6 +282,20 @@ def test_every_language_has_words_for_most_basic_colors(code):
         assert (words["red"], words["white"], words["grey"]) == ("rot", "weiß", "grau")
 
 
+@pytest.mark.parametrize(("labelled", "left_out"), [(4, False), (5, True)])
+def test_a_catalog_labels_a_family_if_five_products_have_a_label_of_it(labelled, left_out):
+    labels = {name: [["dress"], ["green"] * (row < labelled), [], [], [], []] for row, name in enumerate(IDS)}
+    kinds = said_of(catalog_of(labels), items(), PAIRS, {}).kinds
+    assert ("red" not in kinds) == left_out and "sleeveless" in kinds
+
+
+def test_of_several_captions_one_that_names_a_label_counts_more_than_one_that_denies_it():
+    for captions in (("is red", "is not red"), ("is not red", "is red")):
+        pairs = [*PAIRS, Pair("p50", "p0", captions), Pair("p51", "p0", ("is not red",))]
+        said = said_of(catalog_of(), items(), pairs, {})
+        assert says(said, "p50")["red"] and not says(said, "p51")["red"]
+
+
 def test_what_is_unknown_of_a_product_counts_for_nothing():
     features_ND = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
     has_NL = (features_ND[:, :2] > 0.3).float()

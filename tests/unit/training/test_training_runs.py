@@ -28,11 +28,12 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
 from fashioniq.metrics.ranking import percentile
+from fashioniq.metrics.speech import true_by_labels
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder
 from fashioniq.runs.checks import described
-from fashioniq.runs.trained import load_chatsearcher, load_predictor, load_retriever
+from fashioniq.runs.trained import JUDGE, LISTENER, load_chatsearcher, load_predictor, load_retriever
 from fashioniq.runs.weights import save_model
 from fashioniq.training import (
     attributes_run,
@@ -822,6 +823,29 @@ def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_no
         f"finds the target with P 61.2, R@10 12.0; BLEU-4 3.1 on {len(pairs)} pairs of val (100.0 %), beam 2, "
         f"captions: {shop.catalog.captions_origin}"
     )
+
+
+def test_a_captioner_is_trained_on_the_captions_of_its_category_with_a_listener_and_a_judge(
+    shop, tmp_path, fitted
+):
+    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
+    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=8, min_count=1))
+    catalog, module = shop.catalog, fit.module
+    pairs, val = catalog.pairs("train"), module.items["val"]
+    texts = [text for pair in pairs for text in pair.captions]
+    assert fit.facts["words"] == Vocabulary.of(texts, 1).words and fit.facts["kind"] == "captioner"
+    assert fit.facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
+    said = [(text, pair.target, pair.candidate) for pair in pairs for text in pair.captions]
+    assert fit.facts["captions_true"] == true_by_labels(said, catalog.statement_labels)
+    assert module.labels == catalog.statement_labels and module.val_pairs == catalog.pairs("val")
+    assert len(texts) == 2 * len(pairs) and fit.batches[0].batch_size == 4  # of two captions each
+    places = [tuple(part.tolist()) for part in fit.batches[1].dataset.tensors]
+    assert [(val.ids[shown], val.ids[target]) for shown, target in zip(*places[:2], strict=True)] == [
+        (pair.candidate, pair.target) for pair in module.val_pairs
+    ]
+    assert places[2] == tuple(range(len(module.val_pairs)))
+    assert all((tmp_path / "run" / name / "weights.safetensors").exists() for name in (LISTENER, JUDGE))
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,16 @@ def test_right_labels_make_wishes_outweigh_any_similarity():
     assert figures["log_rank"] < figures["without"] and figures["captions"] == 2 * len(PAIRS) / 5
 
 
+def test_the_words_at_the_end_of_long_captions_are_heard_too():
+    """Up to twice as many as the retriever reads of a single caption."""
+    long = [replace(pair, captions=tuple(f"{'and ' * 32}{text}" for text in pair.captions)) for pair in PAIRS]
+    short_rank, long_rank = (
+        fit_weights(catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, 0, pixels={})[1]["without"]
+        for pairs in (PAIRS, long)
+    )
+    assert long_rank < short_rank + 0.5 < 3  # of those that end before the telling words: 4.1
+
+
 def test_wishes_that_the_captions_never_have_are_obeyed():
     pairs = [replace(pair, captions=("is nicer",)) for pair in PAIRS]
     weights, figures = fit_weights(catalog_of(RIGHT), looks(RIGHT), pairs, VOCABULARY, 0, pixels={})
