@@ -57,8 +57,7 @@ def correlations(
     other = sum((people_R[a] - people_R[b]) * (simulated_R[a] - simulated_R[b]) < 0 for a, b in couples)
     return found | {
         "R@10": (100 * simulated_R).tolist(),
-        "in the other order": int(other),
-        "couples": len(couples),
+        "in the other order": 100 * int(other) / len(couples),
     }
 
 
