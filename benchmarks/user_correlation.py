@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fashioniq.data.dialog_log import read_dialogs
-from fashioniq.provenance import provenance
+from fashioniq.provenance import command_line, provenance
 
 FOUND = 10  # R@10
 RESAMPLES = 1000
@@ -79,7 +79,7 @@ def table(folder: Path, person: str, simulators: list[str], seed: int = 0) -> di
         "people": person,
         "R@10": (100 * found[person].mean(1)).tolist(),
         "rows": [{"method": user} | correlations(found[person], found[user], seed) for user in simulators],
-        "provenance": msgspec.to_builtins(provenance({})),
+        "provenance": msgspec.to_builtins(provenance({})) | {"command": f"python {command_line()}"},
     }
 
 
