@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore
-from fashioniq.language.lexicon import Lexicon
-from fashioniq.language.reader import Reader
 from fashioniq.loop.messages import Message
+from fashioniq.loop.wording import Wording
 from fashioniq.metrics.likeness import likeness
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
@@ -68,12 +68,12 @@ def speech_rows(
     heard = [pair.captions[first] for pair, first in zip(chosen, first_N, strict=True)]
     captions_of = {who: [captions[number] for number in twice] for who, captions in captions_of.items()}
     captions_of[PEOPLE] = [pair.captions[1 - first] for pair, first in zip(chosen, first_N, strict=True)]
-    reader = Reader(Lexicon.of(catalog.labels, catalog.titles.values(), (), catalog.language))
+    reader = Wording.of(catalog, [pair.candidate for pair in chosen], Vocabulary([]), Weights())
     own_NF = facts_of(heard, chosen, reader, catalog.labels)
     for row, captions in zip(rows, captions_of.values(), strict=True):
         facts_NF = facts_of(captions, chosen, reader, catalog.labels)
         row |= dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
-        row |= likeness(captions, heard, facts_NF, own_NF, FACTS, settings.seed)
+        row |= likeness(captions, heard, facts_NF, own_NF, names=FACTS, seed=settings.seed)
     return rows
 
 
@@ -99,7 +99,7 @@ def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) 
 def facts_of(
     captions: Sequence[str],
     pairs: Sequence[Pair],
-    reader: Reader,
+    reader: Wording,
     labels: Mapping[str, Sequence[Sequence[str]]],
 ) -> NDArray[np.float64]:
     """FACTS of the caption of each pair, as far as a search would read them, by the labels of its two products."""

@@ -28,6 +28,7 @@ def likeness(
     people: Sequence[str],
     facts_NF: NDArray[np.float64],
     facts_of_people_NF: NDArray[np.float64],
+    *,
     names: Sequence[str],
     seed: int,
 ) -> dict[str, Any]:

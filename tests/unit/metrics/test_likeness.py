@@ -42,7 +42,8 @@ def facts(seed, count=300, more=0.0):
 
 
 def compared(first, people, more=0.0, seed=0):
-    return likeness(first, people, facts(1, len(people), more), facts(2, len(people)), ("a", "b"), seed)
+    both = facts(1, len(people), more), facts(2, len(people))
+    return likeness(first, people, *both, names=("a", "b"), seed=seed)
 
 
 def test_captions_of_the_same_source_are_not_told_apart():

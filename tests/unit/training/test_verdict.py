@@ -107,7 +107,7 @@ SHOWN = "; by chance 4.0, the product shown without recorded captions 12.0)"
     ],
 )
 def test_the_figures_decide_and_are_told_beside(p, recall, floor, said):
-    assert of_retriever(p, 1000, recall, chance=4.0, floor=floor) == said
+    assert of_retriever(p, 1000, recall, products=250, floor=floor) == said
 
 
 def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():
