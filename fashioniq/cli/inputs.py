@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fashioniq.config.evaluation import BM25, LAST_SHOWN
+from fashioniq.config.evaluation import BASELINES
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError
@@ -33,7 +33,7 @@ def check_inputs(settings: Any) -> None:
         first, *others = str(reads).split(" or ")
         if "file" in others and value.is_file():
             continue
-        if first in KINDS and str(value) not in (LAST_SHOWN, BM25):
+        if first in KINDS and str(value) not in BASELINES:
             other = others and (value / "model.json").exists() and kind_of(value) in others
             about = read_run(value, KINDS[kind_of(value) if other else first])
             if verify:

@@ -26,7 +26,8 @@ def is_named(user: str) -> bool:
     return user in RECORDED or plugins.is_part("users", user)
 
 
-LAST_SHOWN, BM25 = "last-shown", "bm25"  # values of --run: baselines without a run
+LAST_SHOWN, BM25 = "last-shown", "bm25"
+BASELINES = (LAST_SHOWN, BM25)  # values of --run that are no run
 
 
 @dataclass(kw_only=True)

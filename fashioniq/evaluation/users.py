@@ -32,7 +32,7 @@ from fashioniq.report.tables import label, print_table, rounded
 from fashioniq.report.users_page import UserResults, write_users_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
-from fashioniq.runs.evaluation_inputs import users_of_training
+from fashioniq.runs.evaluation_inputs import allows_bm25, users_of_training
 from fashioniq.users.by_name import users_of_catalog
 
 SUMMARY = "users.json"
@@ -70,7 +70,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
         return metrics
     columns = _columns(users, trained)
     people = columns.get("people", [])
-    baselines = {LAST_SHOWN: LAST_SHOWN} | ({} if options.word_noise or options.index else {BM25: BM25})
+    baselines = {LAST_SHOWN: LAST_SHOWN} | ({BM25: BM25} if allows_bm25(options) else {})
     baselines |= {str(options.linear): "linear"} if options.linear else {}
     baselines.pop(str(options.run), None)
     folders = dict(zip(users, _folders(users), strict=True))

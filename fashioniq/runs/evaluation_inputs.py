@@ -8,7 +8,7 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
-from fashioniq.config.evaluation import BM25, LAST_SHOWN
+from fashioniq.config.evaluation import BASELINES, BM25, LAST_SHOWN
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
@@ -61,12 +61,13 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
             Vocabulary([]),
             _without_training(catalog, store),
         )
-    elif str(run) == BM25 and recorded and not (options.word_noise or options.index):
+    elif str(run) == BM25 and recorded and allows_bm25(options):
         retriever, vocabulary = NoVectors(store.size), Vocabulary([])
         about = _without_training(catalog, store)
     elif str(run) == BM25:
         raise UserError(
-            "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise and --index"
+            "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise, --index and "
+            "--system"
         )
     elif recorded and not options.word_noise:
         retriever = zero_shot.load_retriever(run, catalog, store, device)
@@ -111,8 +112,13 @@ def users_of_training(run: Path) -> tuple[list[str], str | None]:
     return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
 
 
+def allows_bm25(options: EvalDialogs) -> bool:
+    """Whether words alone can rank all products: in Fashion IQ's own system, which reads them, as they were written."""
+    return options.system == "fashion-iq" and not (options.word_noise or options.index)
+
+
 def _is_baseline(run: Path) -> bool:
-    return str(run) in (LAST_SHOWN, BM25) and not run.exists()
+    return str(run) in BASELINES and not run.exists()
 
 
 def _is_zero_shot(run: Path) -> bool:

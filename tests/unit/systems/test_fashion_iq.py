@@ -378,7 +378,12 @@ def test_plain_bm25_needs_no_run_and_reads_what_people_wrote(shop, options_of, t
     assert wished_N[0] == denied_N[0] > 0  # what is denied counts, too
     both = system.wording.after(system.wording.after(Wishes(), labels[0], None), labels[-1], None)
     assert system.wording.bonus(both)[0] > wished_N[0] and not both.held  # and so do earlier turns
-    for refused in ({"user": ["differences"]}, {"word_noise": 0.1}, {"index": "Flat"}):
+    for refused in (
+        {"user": ["differences"]},
+        {"word_noise": 0.1},
+        {"index": "Flat"},
+        {"system": "fashion-iq-dar"},
+    ):
         with pytest.raises(
             UserError, match="--run bm25 reads what people wrote; give --user human or sessions"
         ):
