@@ -105,6 +105,11 @@ class System(Generic[S]):
         known = tuple(word for word in dict.fromkeys(tokenize(text)) if word not in unknown)
         return ParsedRequest(text, known=known, unknown=unknown, corrected=text)
 
+    def named(self, text: str, shown: Sequence[str]) -> str | None:
+        """The one of the products shown that a text names by its place, as in "longer than the second one"."""
+        place = self.read(text).place
+        return None if place is None or place >= len(shown) else shown[place]
+
     def corrected(self, text: str) -> str:
         """A text with words that the retriever has learned in place of those that it has not."""
         if self.wording is None or self.vocabulary is None:

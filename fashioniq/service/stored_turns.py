@@ -80,9 +80,9 @@ def named(served: Served, turns: Sequence[TurnRow], request: TurnBody) -> str | 
     the second one"), or by default that of `subject`.
     """
     if request.says and not request.about:
-        place, last = served.system.read(scrub(request.says)).place, turns[-1].shown
-        if place is not None and place < len(last):
-            return str(last[place]["id"])
+        by_place = served.system.named(scrub(request.says), [str(one["id"]) for one in turns[-1].shown])
+        if by_place is not None:
+            return by_place
     return subject(turns) if request.about is None else request.about or None
 
 

@@ -91,9 +91,9 @@ class Conversation:
             print(f"unknown words{ignored}: {', '.join(request.unknown)}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")
-        place, named = request.place, None
-        if place is not None and live is self.live and place < len(self.products) and live.system.shows_items:
-            named = self.products[place].id
+        named = None
+        if live is self.live and live.system.shows_items:
+            named = live.system.named(words, [product.id for product in self.products])
         later = live.say(words, about=named)
         if request.limits != OfferLimits():
             for name in later.unlimited:

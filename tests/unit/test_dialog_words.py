@@ -314,6 +314,14 @@ def test_limits_of_what_is_known_of_no_product_are_told_and_left_out(limits, mis
     assert Offers(IDS, dict, str).known(limits) == (OfferLimits(), missing)
 
 
+def test_a_product_is_named_by_its_place_among_those_that_are_shown():
+    shown_there = ["p1", "p4"]
+    assert system().named("longer than the second one", shown_there) == "p4"
+    assert system().named("like the first", shown_there) == "p1"
+    assert system().named("longer than the third one", shown_there) is None
+    assert system().named("is longer", shown_there) is system().named("like the first", []) is None
+
+
 def test_a_request_by_place_is_searched_as_one_about_the_product_shown_there():
     turns = [RequestTurn("is red"), RequestTurn("is longer than the second one", shown=("p1", "p4", "p7"))]
     named = Dialog.start(system()).say("is red").about("p4").say("is longer than the second one")

@@ -66,9 +66,7 @@ class TrainedSearcher:
         """Ids of the nearest products after the last turn."""
         live = Dialog.start(self.system)
         for turn in turns:
-            about, place = turn.about, None if turn.about else self.system.read(turn.text).place
-            if place is not None and place < len(turn.shown):
-                about = turn.shown[place]
+            about = turn.about or self.system.named(turn.text, turn.shown)
             live = (live if about is None else live.about(about)).say(turn.text)
         return [product.id for product in live.nearest(RESULTS)]
 
