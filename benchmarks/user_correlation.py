@@ -3,9 +3,10 @@
 python benchmarks/user_correlation.py FOLDER PERSON SIMULATOR ... > agreement.json
 
 FOLDER/RETRIEVER/USER are results of eval-dialogs, for the same users of at least five retrievers; those of recorded
-sessions may have a folder for each length; the last part of FOLDER is the category. R@10 after the last turn of each retriever with PERSON is compared with that
-of each SIMULATOR: Kendall's tau-b and Spearman's rho over retrievers, with intervals of 95 % over resampled dialogs, which
-are the same for all retrievers, and the percentage of couples of retrievers that are in the other order.
+sessions may have a folder for each length; the last part of FOLDER is the category. R@10 after the last turn of each
+retriever with PERSON is compared with that of each SIMULATOR: Kendall's tau-b and Spearman's rho over retrievers, with
+intervals of 95 % over resampled dialogs, which are the same for all retrievers, and the percentage of couples of
+retrievers that are in the other order.
 """
 
 import json

@@ -136,8 +136,8 @@ class Cross(SimulatedDialogs):
 
 @dataclass(kw_only=True)
 class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
-    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR,
-    SPICE.
+    """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE; and tell
+    how like people's the captions of simulated users are.
     """
 
     run: Path | None = option(

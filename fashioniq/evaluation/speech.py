@@ -1,6 +1,6 @@
 """How simulated users speak beside people: whether captions are true, informative and varied, and how like people's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,19 +62,26 @@ def speech_rows(
     twice = [number for number, pair in enumerate(pairs) if len(pair.captions) > 1]
     if len(twice) < FEWEST:
         return rows
-    chosen = [pairs[number] for number in twice]
-    draw = np.random.default_rng(settings.seed)
-    first_N = draw.integers(2, size=len(chosen))
-    heard = [pair.captions[first] for pair, first in zip(chosen, first_N, strict=True)]
     captions_of = {who: [captions[number] for number in twice] for who, captions in captions_of.items()}
-    captions_of[PEOPLE] = [pair.captions[1 - first] for pair, first in zip(chosen, first_N, strict=True)]
-    reader = Wording.of(catalog, [pair.candidate for pair in chosen], Vocabulary([]), Weights())
-    own_NF = facts_of(heard, chosen, reader, catalog.labels)
-    for row, captions in zip(rows, captions_of.values(), strict=True):
-        facts_NF = facts_of(captions, chosen, reader, catalog.labels)
-        row |= dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
-        row |= likeness(captions, heard, facts_NF, own_NF, names=FACTS, seed=settings.seed)
-    return rows
+    compared = _compared(catalog, [pairs[number] for number in twice], captions_of, settings.seed)
+    return [row | one for row, one in zip(rows, compared, strict=True)]
+
+
+def _compared(
+    catalog: Catalog, pairs: Sequence[Pair], captions_of: Mapping[str, Sequence[str]], seed: int
+) -> Iterator[dict[str, Any]]:
+    """FACTS and likeness of the captions of each, in this order; all pairs have two captions by people."""
+    first_N = np.random.default_rng(seed).integers(2, size=len(pairs))
+    people, others = (
+        [pair.captions[place] for pair, place in zip(pairs, place_N, strict=True)]
+        for place_N in (first_N, 1 - first_N)
+    )
+    reader = Wording.of(catalog, [pair.candidate for pair in pairs], Vocabulary([]), Weights())
+    own_NF = facts_of(people, pairs, reader, catalog.labels)
+    for captions in {**captions_of, PEOPLE: others}.values():
+        facts_NF = facts_of(captions, pairs, reader, catalog.labels)
+        facts = dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
+        yield facts | likeness(captions, people, facts_NF, own_NF, names=FACTS, seed=seed)
 
 
 def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) -> dict[str, list[str]]:
@@ -160,11 +167,14 @@ def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
     header = ["", *FACTS[:4], "length distance", "divergence", "AUC of words", "AUC"]
     print_table(header, cells, title="how like people's captions")
     for row in rows:
-        print(f"{row['who']}, told by: {', '.join(row['tell it'])}; people: {', '.join(row['tell people'])}")
+        print(
+            f"{row['who']}, told by: {', '.join(row['tell it'])}; people by: {', '.join(row['tell people'])}"
+        )
     print(
-        "length distance: Wasserstein's, in words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how "
-        "well a logistic regression tells the captions from another person's, by words, and by what they say of the "
-        "two products, too: 0.5 is chance, 1 always; in brackets 95 % bootstrap intervals"
+        "wishes, denials, comparisons: in each caption, as a search reads it; length distance: Wasserstein's, in "
+        "words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how well a logistic regression tells "
+        "the captions from another person's, by words, and by what they say of the two products, too: 0.5 is "
+        "chance, 1 is never wrong; in brackets 95 % bootstrap intervals"
     )
 
 

@@ -45,12 +45,10 @@ def likeness(
     words = CountVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False)
     bags = words.fit_transform([*captions, *people]).astype(np.float64)
     bag_NW, bag_of_people_NW = bags[:count], bags[count:]
-    by_words_2N, _ = _told_apart(captions, people, None, (), seed)
-    facts_2NF = np.stack([facts_NF, facts_of_people_NF])
-    by_all_2N, telling = _told_apart(captions, people, facts_2NF, names, seed)
-    measures: dict[
-        str, tuple[Callable[[NDArray[np.float64]], float], float]
-    ] = {  # and the most that they can be
+    facts_MF = np.concatenate([facts_NF, facts_of_people_NF])
+    (by_words_2N, by_all_2N), telling = _told_apart([*captions, *people], facts_MF, names, seed)
+    # what is measured with weights of the pairs, and the most that it can be
+    measures: dict[str, tuple[Callable[[NDArray[np.float64]], float], float]] = {
         "length distance": (lambda of_N: stats.wasserstein_distance(*length_2N, of_N, of_N), np.inf),
         "divergence": (lambda of_N: _divergence(of_N @ bag_NW, of_N @ bag_of_people_NW), 1.0),
         "AUC of words": (lambda of_N: _auc(by_words_2N, of_N), 1.0),
@@ -84,47 +82,45 @@ def _auc(score_2N: NDArray[np.float64], weight_N: NDArray[np.float64]) -> float:
 
 
 def _told_apart(
-    captions: Sequence[str],
-    people: Sequence[str],
-    facts_2NF: NDArray[np.float64] | None,
-    names: Sequence[str],
-    seed: int,
-) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
-    """Held-out scores of both kinds of captions, higher for the first, and what tells each."""
-    count = len(people)
-    texts = [*captions, *people]
-    fold_N = np.random.default_rng(seed).permutation(count) % FOLDS
-    fold_M, is_first_M = np.tile(fold_N, 2), np.repeat([1, 0], count)
-    facts_MF = None if facts_2NF is None else facts_2NF.reshape(2 * count, -1)
-    score_M = np.empty(2 * count)
+    texts: Sequence[str], facts_MF: NDArray[np.float64], names: Sequence[str], seed: int
+) -> tuple[list[NDArray[np.float64]], dict[str, list[str]]]:
+    """Held-out scores 2×N of two kinds of captions, the first half of M = 2N and the others, higher for the first: by
+    words, and by words and facts; and what tells each.
+    """
+    count = len(texts) // 2
+    fold_M = np.tile(np.random.default_rng(seed).permutation(count) % FOLDS, 2)
+    is_first_M = np.repeat([1, 0], count)
+    score_2M = np.empty((2, 2 * count))
     for fold in range(FOLDS):
         known_M = fold_M != fold
-        inputs_MW, _ = _inputs(texts, facts_MF, known_M)
-        model = LogisticRegression(max_iter=1000).fit(inputs_MW[known_M], is_first_M[known_M])
-        score_M[~known_M] = model.decision_function(inputs_MW[~known_M])
-    inputs_MW, terms = _inputs(texts, facts_MF, np.ones(2 * count, bool))
+        bag_MW, scaled_MF, _ = _inputs(texts, facts_MF, known_M)
+        for score_M, inputs_MW in zip(score_2M, (bag_MW, _joined(bag_MW, scaled_MF)), strict=True):
+            model = LogisticRegression(max_iter=1000).fit(inputs_MW[known_M], is_first_M[known_M])
+            score_M[~known_M] = model.decision_function(inputs_MW[~known_M])
+    bag_MW, scaled_MF, terms = _inputs(texts, facts_MF, np.ones(2 * count, bool))
+    inputs_MW = _joined(bag_MW, scaled_MF)
     model = LogisticRegression(max_iter=1000).fit(inputs_MW, is_first_M)
-    size_W = np.sqrt(
-        inputs_MW.multiply(inputs_MW).mean(0)
-    ).A1  # how far an input moves the score of a caption
+    size_W = np.sqrt(inputs_MW.multiply(inputs_MW).mean(0)).A1  # how far an input moves a score
     order_W = np.argsort(model.coef_[0] * size_W, kind="stable")
     terms = [*terms, *names]
     telling = {
         "tell it": [terms[number] for number in order_W[::-1][:TELLING]],
         "tell people": [terms[number] for number in order_W[:TELLING]],
     }
-    return score_M.reshape(2, count), telling
+    return [score_M.reshape(2, count) for score_M in score_2M], telling
 
 
 def _inputs(
-    texts: Sequence[str], facts_MF: NDArray[np.float64] | None, known_M: NDArray[np.bool_]
-) -> tuple[sparse.csr_matrix, list[str]]:
-    """Inputs of the discriminator for M captions, scaled as those known, and the words and bigrams among them."""
+    texts: Sequence[str], facts_MF: NDArray[np.float64], known_M: NDArray[np.bool_]
+) -> tuple[sparse.csr_matrix, NDArray[np.float64], list[str]]:
+    """Words and bigrams, and facts, of M captions, scaled as those known, which also say which words there are."""
     counter = CountVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, ngram_range=(1, 2))
     counter.fit([text for text, known in zip(texts, known_M, strict=True) if known])
     bag_MW = counter.transform(texts)
     scaled_MW = TfidfTransformer(sublinear_tf=True).fit(bag_MW[known_M]).transform(bag_MW)
-    if facts_MF is None:
-        return scaled_MW, list(counter.get_feature_names_out())
     scaled_MF = StandardScaler().fit(facts_MF[known_M]).transform(facts_MF)
-    return sparse.csr_matrix(sparse.hstack([scaled_MW, scaled_MF])), list(counter.get_feature_names_out())
+    return scaled_MW, scaled_MF, list(counter.get_feature_names_out())
+
+
+def _joined(bag_MW: sparse.csr_matrix, facts_MF: NDArray[np.float64]) -> sparse.csr_matrix:
+    return sparse.csr_matrix(sparse.hstack([bag_MW, facts_MF]))
