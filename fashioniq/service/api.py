@@ -175,6 +175,7 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
         def refresh() -> None:
             nonlocal swept
             service.models.refresh_all()
+            service.experiments.refresh()
             service.models.settle()
             if time.monotonic() - swept > SWEEP:
                 service.store.sweep(service.store.now())

@@ -26,7 +26,7 @@ class DialogStates:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._dialogs: OrderedDict[str, Dialog] = OrderedDict()
+        self._dialogs: OrderedDict[tuple[str, int], Dialog] = OrderedDict()  # by query_id and system
         self._lock = threading.Lock()
         self._drawing = threading.Semaphore(DRAWING)
 
@@ -65,16 +65,15 @@ class DialogStates:
 
     def known(self, served: Served, query_id: str) -> Dialog | None:
         """The state after a turn, if it is kept and the model was not loaded again since, with other products."""
+        key = query_id, id(served.system)
         with self._lock:
-            found = self._dialogs.get(query_id)
-            if found is None or found.system is not served.system:
-                return None
-            self._dialogs.move_to_end(query_id)
+            if (found := self._dialogs.get(key)) is not None:
+                self._dialogs.move_to_end(key)
             return found
 
     def remember(self, query_id: str, live: Dialog) -> None:
         with self._lock:
-            self._dialogs[query_id] = live
+            self._dialogs[query_id, id(live.system)] = live
             while len(self._dialogs) > (WITH_PICTURE if width_of(live) else REMEMBERED):
                 self._dialogs.popitem(last=False)
 

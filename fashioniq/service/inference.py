@@ -70,14 +70,33 @@ class Inference:
 
         Raises Problem if too many requests wait or the search engine fails, and whatever `live` raises.
         """
-        return self._wait(_SearchJob(live, count, allowed_N), PATIENCE)
+        (found,) = self.search_each([(live, count, allowed_N)])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def search_each(
+        self, searches: Sequence[tuple[Callable[[], Dialog], int, Tensor | None]]
+    ) -> list[tuple[Dialog, list[Product]] | Exception]:
+        """Results of searches that wait together, in order; of one that fails, what `search` raises instead."""
+        jobs, found = [_SearchJob(*one) for one in searches], list[tuple[Dialog, list[Product]] | Exception]()
+        for job in jobs:
+            self._add(job)
+        for job in jobs:
+            try:
+                found.append(self._result(job, PATIENCE))
+            except Exception as error:
+                found.append(error)
+        return found
 
     def call(self, work: Callable[[], Any], seconds: float = ENDED) -> Any:
         """Return the result of other work, such as loading a model.
 
         Raises Problem if too many requests wait, or if it takes longer than `seconds`, and whatever `work` raises.
         """
-        return self._wait(_Call(work), seconds)
+        job = _Call(work)
+        self._add(job)
+        return self._result(job, seconds)
 
     def close(self) -> None:
         """End the thread after the jobs that wait. Raises TimeoutError if they do not end."""
@@ -87,11 +106,13 @@ class Inference:
         if self._thread.is_alive():
             raise TimeoutError(f"the models have not completed their last work within {ENDED:g} seconds")
 
-    def _wait(self, job: _SearchJob | _Call, seconds: float) -> Any:
+    def _add(self, job: _SearchJob | _Call) -> None:
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
             raise Problem("busy", retry_after=1) from None
+
+    def _result(self, job: _SearchJob | _Call, seconds: float) -> Any:
         try:
             return job.done.result(seconds)
         except EngineError as error:

@@ -34,6 +34,7 @@ class Models:
         # hashes of products and offers of each version, as last stored by any process
         self._registered: dict[str, dict[str, str]] = {}
         self._settled: list[Served] = []
+        self.compared: set[str] = set()  # versions that are kept for experiments
         self._lock = threading.Lock()
 
     def open(self, runs: Sequence[Path]) -> None:
@@ -177,7 +178,7 @@ class Models:
                 return known
             served.shelf.put(self.store.each_product(served.category))
             self._versions[served.version] = served
-            in_use = {*self._active.values(), served.version}
+            in_use = {*self._active.values(), *self.compared, served.version}
             for version in [one for one in self._versions if one not in in_use][:-KEPT]:
                 del self._versions[version]  # loaded again for a conversation that began with it
             return served

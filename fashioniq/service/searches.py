@@ -114,7 +114,7 @@ class Searches:
             return live, [served.product(name, live) for name in served.first(mask_N, wanted.k)]
 
         live, products = self.inference.call(begin)
-        return live, _reply(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        return live, reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def nearest(
         self, served: Served, live_of: Callable[[], Dialog], wanted: Wanted, watch: Watch
@@ -137,7 +137,7 @@ class Searches:
         except NotFiniteError:
             raise Problem("unusable-run") from None
         products = explored(products, wanted.k) if wanted.explores else products
-        return live, _reply(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        return live, reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
 
     def explain(
         self, ranking: RankingReply, before: Callable[[], Dialog], step: DialogStep, live: Dialog
@@ -159,7 +159,7 @@ def check_known(served: Served, names: dict[str, str | None]) -> None:
             raise wrong(pointer, "unknown_product", "unknown-product")
 
 
-def _reply(
+def reply_of(
     served: Served,
     live: Dialog,
     products: Sequence[Product],

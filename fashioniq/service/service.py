@@ -4,11 +4,12 @@ A session is its list of turns in the database. The state of its dialog is a cac
 another process, it is replayed from the turns.
 """
 
+import dataclasses
 import hashlib
 import hmac
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from msgspec.structs import replace
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
+from fashioniq.service.contested import Answer, answer
 from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near, store_errors
+from fashioniq.service.experiments import Contenders, Experiments
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.pictures import encoded
@@ -25,17 +28,10 @@ from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnBody
-from fashioniq.service.searches import Searches, Wanted, Watch, check_known, row_of, stored_reply
+from fashioniq.service.searches import Searches, Wanted, Watch, check_known, stored_reply
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
-from fashioniq.service.store import (
-    EventRow,
-    SessionRow,
-    Spool,
-    Store,
-    TurnRow,
-    scrub,
-)
+from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
 from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, unsaid, wishes_of
 from fashioniq.service.understanding import Understood, said, understood, without
 from fashioniq.service.uploads import stored
@@ -60,6 +56,7 @@ class Service:
         spool: Path | None = None,
     ) -> None:
         self.store, self.models, self.inference, self.explore = store, models, inference, explore
+        self.experiments = Experiments(store, models)
         self.events = Spool(store, spool)
         self.states = DialogStates(store)
         self.searches = Searches(models, inference, self.states)
@@ -69,6 +66,13 @@ class Service:
     ) -> SessionReply:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         watch, served = Watch(), self.models.active(request.category)
+        explores = request.consent == "training" and random.random() < self.explore
+        contenders = (
+            Contenders([served], arm="explore")
+            if explores
+            else self.experiments.assigned(served, request.consent, origin)
+        )
+        served = contenders.models[0]
         start = served.spelled(request.start)
         check_known(served, {"/start/product_id": start.product_id})
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
@@ -87,43 +91,36 @@ class Service:
             token_sha256=_sha256(token),
             created_at=now,
             last_at=now,
-            arm="explore" if request.consent == "training" and random.random() < self.explore else None,
+            arm=contenders.arm,
+            experiment=contenders.experiment,
         )
         about, filters = start.product_id or start.picture_id, request.filters
         found = Understood(DialogStep(), HeardReply(), filters)
         if start.text:
             found = said(served, start.text, None, "", filters, at="/start/text")
             filters = over(found.filters, filters)
-        wanted = Wanted(
-            filters, request.k, found.heard, [start.text or ""], found.notes, facets=request.facets
-        )
+        texts = [start.text or ""]
+        wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=request.facets)
         if about is None and not start.text:
-            live, ranking = self.searches.diverse(served, wanted, watch)
+            given = Answer(served, *self.searches.diverse(served, wanted, watch))
         else:
-            begun = about and self.states.item(served, about)
-            live, ranking = self.searches.nearest(
-                served,
-                lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step),
-                wanted,
-                watch,
-            )
-        first = row_of(session.id, 0, live, ranking, wanted, at=self.store.now())
-        first = replace(
-            first,
-            kind="start",
-            about=about,
-            says=start.text and scrub(start.text),
-            heard=first.heard | stored_step(found),
-        )
+
+            def live_of(served: Served) -> Callable[[], Dialog]:
+                begun = about and self.states.item(served, about)
+                return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
+
+            given = answer(self.searches, contenders, live_of, wanted, watch)
+        first = given.row(session.id, 0, wanted, self.store.now())
+        heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
+        first = replace(first, kind="start", about=about, says=says, heard=heard)
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
         with store_errors():
-            session, stored = self.store.add_session(
-                session, first, stored_key, _sha256(request.model_dump_json())
-            )
+            sha256 = _sha256(request.model_dump_json())
+            session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
-            self.states.remember(stored.query_id, live)
-        answer = self.read(session, facets=request.facets)
-        return answer.model_copy(update={"session_token": token})
+            self.states.remember(stored.query_id, given.live)
+        reply = self.read(session, facets=request.facets)
+        return reply.model_copy(update={"session_token": token})
 
     def open(self, session_id: str, token: str | None) -> SessionRow:
         """The session with this id and token."""
@@ -141,7 +138,7 @@ class Service:
             turns = self.store.turns(session.id)
         if not turns:
             raise Problem("unknown-session")
-        served = self.models.version(session.model)
+        served = self.experiments.contenders(session).models[0]
         return SessionReply(
             session_id=session.id,
             category=session.category,
@@ -158,11 +155,9 @@ class Service:
 
         The same request with the same key gets the answer of the first one.
         """
-        watch, served, sha256 = (
-            Watch(),
-            self.models.version(session.model),
-            _sha256(request.model_dump_json()),
-        )
+        watch, sha256 = Watch(), _sha256(request.model_dump_json())
+        contenders = self.experiments.contenders(session)
+        served = contenders.models[0]
         request = served.spelled(request)
         with store_errors():
             turns = self.store.turns(session.id)
@@ -185,29 +180,27 @@ class Service:
         question = last.heard.get("asks", "")
         about = last.heard.get("offers") if served.asks else named(served, turns, request)
         found = self._understood(served, turns, request, about, question)
-        step = self.states.resolved(served, found.step)
-        before = self.states.before(served, turns)
-        if served.draws and step.says:  # words that replace all others
-            before = lambda: Dialog.start(served.system)  # noqa: E731
+
+        def before(served: Served) -> Callable[[], Dialog]:
+            if served.draws and found.step.says:  # words that replace all others
+                return lambda: Dialog.start(served.system)
+            return self.states.before(served, turns)
+
+        def live_of(served: Served) -> Callable[[], Dialog]:
+            begun, step = before(served), self.states.resolved(served, found.step)
+            return lambda: begun().after(step)
+
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
-        explores = session.arm == "explore"
-        wanted = Wanted(
-            found.filters,
-            request.k,
-            found.heard,
-            texts,
-            found.notes,
-            facets=request.facets,
-            explores=explores,
-        )
-        if step == DialogStep() and unsaid(turns):
-            live, ranking = self.searches.diverse(served, wanted, watch)
+        wanted = Wanted(found.filters, request.k, found.heard, texts, found.notes, facets=request.facets)
+        wanted = dataclasses.replace(wanted, explores=session.arm == "explore")
+        if found.step == DialogStep() and unsaid(turns):
+            given = Answer(served, *self.searches.diverse(served, wanted, watch))
         else:
-            live, ranking = self.searches.nearest(served, lambda: before().after(step), wanted, watch)
-        row = row_of(session.id, last.n + 1, live, ranking, wanted, at=self.store.now())
+            given = answer(self.searches, contenders, live_of, wanted, watch)
+        row = given.row(session.id, last.n + 1, wanted, self.store.now())
         row = replace(
             row,
-            kind="drop" if request.drop else kind_of(step),
+            kind="drop" if request.drop else kind_of(found.step),
             about=request.like or request.less_like or (about if request.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
@@ -217,10 +210,11 @@ class Service:
             stored = self.store.add_turn(row, last.n, key, sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return stored_reply(served, [*turns, stored])
-        self.states.remember(stored.query_id, live)
+        self.states.remember(stored.query_id, given.live)
         if request.explain and not served.draws:  # it would generate a picture for each word
-            self.searches.explain(ranking, before, step, live)
-        return ranking
+            step = self.states.resolved(given.served, found.step)
+            self.searches.explain(given.ranking, before(given.served), step, given.live)
+        return given.ranking
 
     def _understood(
         self, served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str

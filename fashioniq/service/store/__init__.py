@@ -5,6 +5,7 @@ SQLite and PostgreSQL have the same tables and the same behavior.
 
 from fashioniq.service.store.rows import (
     EventRow,
+    ExperimentRow,
     ExportRow,
     Gone,
     KeyReused,
@@ -24,6 +25,7 @@ from fashioniq.service.store.store import Store
 
 __all__ = [
     "EventRow",
+    "ExperimentRow",
     "ExportRow",
     "Gone",
     "KeyReused",

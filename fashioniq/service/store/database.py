@@ -15,6 +15,7 @@ from fashioniq.service.store import tables
 from fashioniq.service.store.engine import PAUSE, available, concerns_all, converted, engine_of
 from fashioniq.service.store.rows import (
     EventRow,
+    ExperimentRow,
     ExportRow,
     ModelRow,
     PictureRow,
@@ -33,6 +34,7 @@ Job = tuple[Work[Any], Future[Any]]
 
 _TABLES: dict[type, Table] = {
     EventRow: tables.event,
+    ExperimentRow: tables.experiment,
     ExportRow: tables.export,
     ModelRow: tables.category_model,
     PictureRow: tables.picture,

@@ -37,8 +37,9 @@ class KeyReused(Exception):
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A dialog with one person.
 
-    `model` is the version that serves all of its turns, `client` a value of `Store.client_hmac`, and
-    `token_sha256` the hash of the token that opens the session.
+    `model` is the version that serves all of its turns, `client` a value of `Store.client_hmac`, `token_sha256` the
+    hash of the token that opens the session, and `experiment` the comparison of two models that it takes part in.
+    `arm` is "explore", or in a comparison what it sees: "running" or "challenger", or "both" if lists are interleaved.
     """
 
     id: str
@@ -48,6 +49,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     consent: Consent = "none"
     policy_version: str | None = None
     arm: str | None = None
+    experiment: str | None = None
     origin: Literal["page", "api", "test", "bot"] = "api"
     token_sha256: str | None = None
     created_at: datetime
@@ -59,8 +61,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the person and the products shown for it.
 
     `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
-    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order. `says` and
-    `question` are None after 90 days.
+    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order, with "credit" where
+    the list is interleaved (metrics/interleaving.py). `says` and `question` are None after 90 days.
     """
 
     query_id: str
@@ -137,6 +139,26 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: datetime
     active_from: datetime | None = None
     retired_at: datetime | None = None
+
+
+class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison of two versions in the conversations of a category.
+
+    `method` is what each of them sees: one of the models ("split"), or lists of both ("team-draft", "probabilistic").
+    `error` and `most` are the rule that ends it, which is fixed when it begins: the probability of a wrong decision,
+    and the number of conversations after which there is no difference to be found. `verdict` is how it ended.
+    """
+
+    id: str
+    category: str
+    running: str
+    challenger: str
+    method: Literal["split", "team-draft", "probabilistic"]
+    error: float
+    most: int
+    started_at: datetime
+    ended_at: datetime | None = None
+    verdict: str | None = None
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):

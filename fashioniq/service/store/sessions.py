@@ -64,8 +64,14 @@ class Sessions(Database):
         events in order.
         """
 
+        return self._log(session.c.category == category, session.c.consent == consent)
+
+    def experiment_log(self, id: str) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
+        """The same of the sessions of an experiment."""
+        return self._log(session.c.experiment == id)
+
+    def _log(self, *chosen: Any) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
         def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
-            chosen = session.c.category == category, session.c.consent == consent
             ids = select(session.c.id).where(*chosen)
             turns: dict[str, list[TurnRow]] = {}
             of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -98,6 +99,7 @@ session = Table(
     _needed("consent_at", Time),
     Column("policy_version", Text),
     Column("arm", Text),
+    Column("experiment", Text, index=True),
     _needed("origin", Text),
     Column("token_sha256", Text),
     Column("idem_key", Text, unique=True),
@@ -131,6 +133,21 @@ turn = Table(
     _unique_where("one_live_turn", "session_id", "n", where="undone_at IS NULL"),
     _index_where("turn_with_text", "created_at", where="says IS NOT NULL OR question IS NOT NULL"),
     _index_where("turn_with_key", "created_at", where="idem_key IS NOT NULL"),
+)
+experiment = Table(
+    "experiment",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    _needed("category", Text),
+    _needed("running", Text),
+    _needed("challenger", Text),
+    _needed("method", Text),
+    _needed("error", Float),
+    _needed("most", Integer),
+    _needed("started_at", Time),
+    Column("ended_at", Time),
+    Column("verdict", Text),
+    _unique_where("one_running_experiment", "category", where="ended_at IS NULL"),
 )
 event = Table(
     "event",

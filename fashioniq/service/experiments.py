@@ -1,0 +1,120 @@
+"""Which of two models answers in a conversation, while they are compared in the service."""
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fashioniq.files import UserError
+from fashioniq.metrics.interleaving import Interleaved, probabilistic, team_draft
+from fashioniq.service.exploring import DEEPEST
+from fashioniq.service.models import Models
+from fashioniq.service.problems import Problem
+from fashioniq.service.served_model import Served
+from fashioniq.service.store import ExperimentRow, SessionRow, Store
+
+log = logging.getLogger("fashioniq.service")
+
+
+class Contenders(NamedTuple):
+    """The models of a conversation: the one that answers, then one that answers if it fails.
+
+    With an interleaving `method` each answer has products of both. `arm` is what a session of an experiment sees.
+    """
+
+    models: Sequence[Served]
+    method: str = "split"
+    experiment: str | None = None
+    arm: str | None = None
+    missing: bool = False  # whether one of them could not be loaded
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether both models answer."""
+        return self.arm == "both" and not self.missing
+
+    def depth(self, k: int) -> int:
+        """Products that each model has to find for k places."""
+        return max(k, DEEPEST) if self.method == "probabilistic" else k
+
+    def interleave(self, rankings: Sequence[Sequence[str]], k: int) -> Interleaved:
+        """One list of k products of the rankings of both models."""
+        interleave = team_draft if self.method == "team-draft" else probabilistic
+        return interleave(rankings[0], rankings[1], k, random.Random())
+
+
+class Experiments:
+    """The comparisons that run. All processes of a database find the same ones, within a second."""
+
+    def __init__(self, store: Store, models: Models) -> None:
+        self.store, self.models = store, models
+        self._running: dict[str, tuple[ExperimentRow, Served]] = {}
+        self._known: dict[str, ExperimentRow] = {}
+        self._unusable: set[str] = set()
+
+    def refresh(self) -> None:
+        """Take over which experiments run, and load their challengers."""
+        running = {}
+        found = self.store.running_experiments()
+        self.models.compared = {version for one in found for version in (one.running, one.challenger)}
+        for one in found:
+            try:
+                challenger = self.models.version(one.challenger)
+                check_comparable(self.models.version(one.running), challenger)
+                running[one.category] = one, challenger
+            except (Problem, UserError) as error:
+                if one.id not in self._unusable:
+                    log.warning("no conversations for the experiment %s: %s", one.id, error)
+                self._unusable.add(one.id)
+        self._running = running
+
+    def assigned(self, served: Served, consent: str, origin: str) -> Contenders:
+        """The models of a new conversation with the active model; a coin chooses one for method "split".
+
+        Conversations whose shopper did not agree to measurements, and those of tests and bots, take no part.
+        """
+        found = self._running.get(served.category)
+        takes_part = consent != "none" and origin not in ("test", "bot")
+        if not found or not takes_part or found[0].running != served.version:
+            return Contenders([served])
+        one, challenger = found
+        if one.method != "split":
+            return Contenders([served, challenger], one.method, one.id, "both")
+        models = [("running", served), ("challenger", challenger)]
+        random.shuffle(models)
+        return Contenders([model for _, model in models], one.method, one.id, models[0][0])
+
+    def contenders(self, session: SessionRow) -> Contenders:
+        """The models of a stored conversation that can be loaded. Raises Problem if none can."""
+        one = self._experiment(session.experiment)
+        if one is None:
+            return Contenders([self.models.version(session.model)])
+        models, failures = [], []
+        for version in sorted((one.running, one.challenger), key=lambda name: name != session.model):
+            try:
+                models.append(self.models.version(version))
+            except Problem as problem:
+                failures.append(problem)
+        if not models:
+            raise failures[0]
+        return Contenders(models, one.method, one.id, session.arm, bool(failures))
+
+    def _experiment(self, id: str | None) -> ExperimentRow | None:
+        if id is not None and id not in self._known and (found := self.store.experiment(id)) is not None:
+            self._known[id] = found
+        return self._known.get(id or "")
+
+
+def check_comparable(running: Served, challenger: Served) -> None:
+    """Raise UserError unless both models show products, and the same ones."""
+    for served in (running, challenger):
+        if served.asks:
+            raise UserError(
+                f"expected models that show products, found {served.version}, which asks questions"
+            )
+    if challenger.category != running.category or challenger.products_sha256 != running.products_sha256:
+        raise UserError(
+            f"expected models of the same products, found {challenger.category} of "
+            f"{len(challenger.system.gallery):,} products in {challenger.version} and {running.category} of "
+            f"{len(running.system.gallery):,} in {running.version}; extract features of one catalog for both"
+        )

@@ -1,0 +1,48 @@
+"""Comparisons of two models in service."""
+
+import msgspec
+from sqlalchemy import Connection, insert, update
+
+from fashioniq.files import UserError
+from fashioniq.service.store.database import Database, find
+from fashioniq.service.store.rows import ExperimentRow
+from fashioniq.service.store.tables import experiment
+
+
+class ExperimentTable(Database):
+    """Experiments, of which a category has one at a time."""
+
+    def begin_experiment(self, new: ExperimentRow) -> None:
+        """Store an experiment. Raises UserError if another one of its category is running."""
+
+        def work(connection: Connection) -> None:
+            for other in find(connection, ExperimentRow, experiment.c.category == new.category, _RUNNING):
+                raise UserError(
+                    f"{other.challenger} is compared with {other.running} already; end that by --end first"
+                )
+            connection.execute(insert(experiment).values(msgspec.structs.asdict(new)))
+
+        self.write(work)
+
+    def end_experiment(self, id: str, verdict: str) -> None:
+        """End an experiment, unless it has ended: the first verdict stays."""
+        ended = update(experiment).where(experiment.c.id == id, _RUNNING)
+        self.write(lambda connection: connection.execute(ended.values(ended_at=self.now(), verdict=verdict)))
+
+    def running_experiments(self) -> list[ExperimentRow]:
+        """Experiments that have not ended."""
+        return self.read(lambda connection: find(connection, ExperimentRow, _RUNNING))
+
+    def experiment(self, id: str) -> ExperimentRow | None:
+        """An experiment, or None."""
+        return self.one(ExperimentRow, experiment.c.id == id)
+
+    def experiments(self, category: str) -> list[ExperimentRow]:
+        """Experiments of a category, oldest first."""
+        order = experiment.c.started_at, experiment.c.id
+        return self.read(
+            lambda connection: find(connection, ExperimentRow, experiment.c.category == category, order=order)
+        )
+
+
+_RUNNING = experiment.c.ended_at.is_(None)
