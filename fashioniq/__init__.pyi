@@ -31,6 +31,7 @@ from fashioniq.runs import GeneratorRun
 from fashioniq.runs import PredictorRun
 from fashioniq.runs import RetrieverRun
 from fashioniq.service.learning.verdict import Gate
+from fashioniq.service.live_comparison import LiveComparison
 from fashioniq.systems import load as load
 from fashioniq.training.folder import Trained
 from pathlib import Path
@@ -600,6 +601,16 @@ def learn(
     epochs: int = ...,
     activate: bool = ...,
 ) -> Gate: ...
+
+def compare_live(
+    *,
+    database: str = ...,
+    run: str | Path | None = ...,
+    method: Literal["team-draft", "probabilistic", "split"] = ...,
+    most: int = ...,
+    end: bool = ...,
+    out: str | Path | None = ...,
+) -> list[LiveComparison]: ...
 
 def forget(
     *,

@@ -44,7 +44,7 @@ from fashioniq.config.retrievers import (
     TrainRetriever,
 )
 from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn
-from fashioniq.config.service import ApiKey, Demo, Export, Forget, Learn, Serve
+from fashioniq.config.service import ApiKey, CompareLive, Demo, Export, Forget, Learn, Serve
 from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
 JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for
@@ -79,7 +79,13 @@ JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they
         "eval-requests": EvalRequests,
     },
     "Use": {"demo": Demo, "search": Search, "chat": Chat, "export": Export},
-    "Operate": {"serve": Serve, "learn": Learn, "forget": Forget, "api-key": ApiKey},
+    "Operate": {
+        "serve": Serve,
+        "learn": Learn,
+        "compare-live": CompareLive,
+        "forget": Forget,
+        "api-key": ApiKey,
+    },
 }
 COMMANDS: dict[str, type] = {name: kind for job in JOBS.values() for name, kind in job.items()}
 
@@ -92,6 +98,7 @@ __all__ = [
     "Chat",
     "CheckData",
     "Compare",
+    "CompareLive",
     "Cross",
     "Demo",
     "DescribePictures",

@@ -112,6 +112,27 @@ class Learn(OnDevice, Seeded, InDatabase):
 
 
 @dataclass(kw_only=True)
+class CompareLive(InDatabase):
+    """Compare two models in the conversations of the service, and print how it stands; ends when it is decided."""
+
+    run: Path | None = option(
+        None,
+        "run to compare with the active model of its category from now on, the challenger (default: print how the "
+        "latest comparisons stand)",
+    )
+    method: Literal["team-draft", "probabilistic", "split"] = option(
+        "team-draft",
+        "what a conversation sees: lists of both models, interleaved by team draft or by drawing from both "
+        "rankings, or one of the models",
+    )
+    most: int = option(
+        10_000, "number of conversations after which the comparison ends without a decision", least=100
+    )
+    end: bool = option(False, "end the comparisons that run")
+    out: Path | None = option(None, "page to write")
+
+
+@dataclass(kw_only=True)
 class Forget(InDatabase):
     """Erase conversations in the database and in the training data made from it, and name the models that used them.
 

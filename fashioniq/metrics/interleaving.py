@@ -59,7 +59,7 @@ def team_draft(
 def probabilistic(
     running: Sequence[str], challenger: Sequence[str], k: int, draw: random.Random
 ) -> Interleaved:
-    """Interleave two rankings to k places, with credits over all ways to the list (Hofmann, Whiteson and de Rijke 2011).
+    """Interleave two rankings to k places, with credits over all ways to it (Hofmann, Whiteson and de Rijke 2011).
 
     For each place a coin chooses the model, which draws one of its remaining products by 1/rank³. Every product of
     either ranking can be shown at every place.

@@ -124,6 +124,24 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
     return _svg("turns", f"Line plot of percent after each {unit}. {values}", 3.1, draw)
 
 
+def interval_plot(points: Sequence[tuple[int, float, float]], name: str) -> Plot:
+    """Line plot of a value over a count, with its interval: (count, value, half of the interval)."""
+    counts, values, halves = zip(*points, strict=True)
+
+    def draw(axes: Axes) -> None:
+        low, high = (
+            [value + sign * half for value, half in zip(values, halves, strict=True)] for sign in (-1, 1)
+        )
+        axes.fill_between(counts, low, high, color=_FIRST, alpha=0.2, linewidth=0)
+        axes.plot(counts, values, color=_FIRST, linewidth=2)
+        axes.axhline(0, color=_INK, alpha=0.6, linewidth=0.8)
+        axes.set(xlabel="conversations", ylabel="difference")
+
+    count, value, half = points[-1]
+    text = f"Line plot of the difference over conversations. After {count}: {value:.3f} ± {half:.3f}"
+    return _svg(name, text, 3.1, draw)
+
+
 class BarRow(NamedTuple):
     """A range of positions, and per column the number of dialogs with the target there; `near`: in the top
     ten.

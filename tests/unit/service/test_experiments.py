@@ -1,0 +1,301 @@
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from fashioniq.files import UserError
+from fashioniq.loop.gallery import EngineError
+from fashioniq.metrics.sequential import half_width
+from fashioniq.service.experiments import check_comparable
+from fashioniq.service.live_comparison import live_comparison
+from fashioniq.service.problems import Problem
+from fashioniq.service.store import ExperimentRow
+from tests.unit.service.conftest import Talking, served, showing_system
+
+RUNNING, CHALLENGER = "dresses@2026-01-01-0", "dresses@2026-01-01-1"
+
+
+def begun(service, method="team-draft", **fields):
+    """The service with a comparison, as a process finds it."""
+    service.models.register(service.models.folder / "dresses-1")
+    experiment = ExperimentRow(
+        id="cmp_1",
+        category="dresses",
+        running=RUNNING,
+        challenger=CHALLENGER,
+        method=method,
+        error=0.05,
+        most=1000,
+        started_at=service.store.now(),
+    )
+    experiment = ExperimentRow(
+        **{name: getattr(experiment, name) for name in experiment.__struct_fields__} | fields
+    )
+    service.store.begin_experiment(experiment)
+    service.experiments.refresh()
+    return experiment
+
+
+def ids(answer):
+    return [one["product_id"] for one in answer["results"]]
+
+
+def ranked(seed, texts, k=8):
+    live = showing_system(seed).dialog()
+    for about, text in texts:
+        live = live.about(about).say(text)
+    return [product.id for product in live.nearest(k)]
+
+
+class Broken:
+    """A gallery that fails."""
+
+    def __init__(self, gallery):
+        self.gallery = gallery
+
+    def __getattr__(self, name):
+        return getattr(self.gallery, name)
+
+    def __len__(self):
+        return len(self.gallery)
+
+    def top(self, *given, **more):
+        raise EngineError("away")
+
+
+def break_model(service, version):
+    model = service.models.version(version)
+    model.system = replace(model.system, gallery=Broken(model.system.gallery))
+
+
+@pytest.mark.parametrize("method", ["team-draft", "probabilistic"])
+def test_an_interleaved_answer_has_products_of_both_models(service, client, method):
+    begun(service, method)
+    talk, usual = Talking(client, consent="service"), Talking(client)
+    about = ids(talk.started["last"])[1]
+    first = talk.turn(says="is navy with longer sleeves", about=about)
+    texts = [(about, "is navy with longer sleeves")]
+    depth = 8 if method == "team-draft" else 30
+    of_both = [ranked(seed, texts, depth) for seed in (0, 1)]
+    assert set(ids(first.json())) <= {*of_both[0], *of_both[1]} and len(ids(first.json())) == 8
+    row = service.store.turns(talk.id)[1]
+    assert [one["id"] for one in row.shown] == ids(first.json())
+    contributed = {one["id"]: one["credit"] for one in row.shown}
+    if method == "team-draft":
+        for name, credit in contributed.items():
+            in_one = [name in of for of in of_both]
+            assert credit in {(True, False): (-1,), (False, True): (1,), (True, True): (-1, 0, 1)}[*in_one]
+    assert all(0 < one["propensity"] <= 1 for one in row.shown) and "failed" not in row.heard
+    assert ids(usual.turn(says="is navy with longer sleeves", about=about).json()) == of_both[0][:8]
+    assert "credit" not in service.store.turns(usual.id)[1].shown[0]
+    # both models have heard the first turn
+    second = talk.turn(says="more formal", about=about).json()
+    texts.append((about, "more formal"))
+    of_both = [ranked(seed, texts, depth) for seed in (0, 1)]
+    assert set(ids(second)) <= {*of_both[0], *of_both[1]}
+    service.states.forget()
+    third = talk.turn(says="less floral", about=about).json()
+    texts.append((about, "less floral"))
+    assert set(ids(third)) <= {*ranked(0, texts, depth), *ranked(1, texts, depth)}
+
+
+def test_each_model_is_asked_once_a_turn(service, client, monkeypatch):
+    begun(service)
+    searched = Counter()
+    search = service.inference._search
+    monkeypatch.setattr(
+        service.inference,
+        "_search",
+        lambda system, group: (searched.update([id(system)] * len(group)), search(system, group)),
+    )
+    talk = Talking(client, consent="service")
+    searched.clear()
+    talk.turn(says="is navy")
+    assert sorted(searched.values()) == [1, 1]
+
+
+def test_a_conversation_sees_one_model_of_a_split_to_its_end(service, client, service_of, client_of):
+    begun(service, "split")
+    talks = [Talking(client, consent="service") for _ in range(40)]
+    rows = [service.store.session(talk.id) for talk in talks]
+    models = Counter((row.arm, row.model) for row in rows)
+    assert set(models) == {("running", RUNNING), ("challenger", CHALLENGER)} and min(models.values()) > 5
+    elsewhere = client_of(service_of(()))
+    for talk, row in list(zip(talks, rows, strict=True))[:6]:
+        about = ids(talk.started["last"])[0]
+        seed = int(row.model[-1])
+        assert ids(talk.turn(says="is navy", about=about).json()) == ranked(seed, [(about, "is navy")])
+        talk.client = elsewhere
+        answer = talk.turn(says="more formal", about=about).json()
+        assert ids(answer) == ranked(seed, [(about, "is navy"), (about, "more formal")])
+        assert answer["model"] == row.model and row.experiment == "cmp_1"
+
+
+def test_who_takes_part(service, client):
+    service.explore = 0.0
+    begun(service)
+    taking_part = {
+        consent: service.store.session(Talking(client, consent=consent).id).experiment
+        for consent in ("none", "service", "training")
+    }
+    assert taking_part == {"none": None, "service": "cmp_1", "training": "cmp_1"}
+    tested = Talking(client, consent="training", origin="test")
+    assert service.store.session(tested.id).experiment is None
+    service.explore = 1.0
+    exploring = service.store.session(Talking(client, consent="training").id)
+    assert (exploring.arm, exploring.experiment) == ("explore", None)
+    service.store.end_experiment("cmp_1", "challenger")
+    service.experiments.refresh()
+    assert service.store.session(Talking(client, consent="service").id).experiment is None
+
+
+@pytest.mark.parametrize("broken", [RUNNING, CHALLENGER])
+def test_the_other_model_answers_for_one_that_fails(service, client, broken):
+    begun(service)
+    talk = Talking(client, consent="service")
+    about = ids(talk.started["last"])[0]
+    break_model(service, broken)
+    answer = talk.turn(says="is navy", about=about)
+    assert answer.status_code == 201
+    other = 1 if broken == RUNNING else 0
+    assert ids(answer.json()) == ranked(other, [(about, "is navy")])
+    row = service.store.turns(talk.id)[1]
+    assert row.heard["failed"] is True and "credit" not in row.shown[0]
+    assert live_comparison(service.store, service.store.experiment("cmp_1")).excluded == 1
+    assert talk.request("GET").json()["last"]["results"]
+
+
+def test_the_other_model_answers_for_the_failed_one_of_a_split(service, client):
+    begun(service, "split")
+    talk = next(
+        talk
+        for talk in (Talking(client, consent="service") for _ in range(60))
+        if service.store.session(talk.id).arm == "challenger"
+    )
+    about = ids(talk.started["last"])[0]
+    break_model(service, CHALLENGER)
+    answer = talk.turn(says="is navy", about=about).json()
+    assert ids(answer) == ranked(0, [(about, "is navy")]) and answer["model"] == RUNNING
+    assert service.store.turns(talk.id)[1].heard["failed"] is True
+    break_model(service, RUNNING)
+    failed = talk.turn(says="more formal", about=about)
+    assert failed.status_code == 503 and failed.json()["code"] == "engine"
+
+
+def test_a_challenger_that_cannot_be_loaded_gets_no_conversations(service, client, monkeypatch):
+    begun(service)
+    old = Talking(client, consent="service")
+    about = ids(old.started["last"])[0]
+    of = service.models.version
+
+    def version(name):
+        if name == CHALLENGER:
+            raise Problem("model-retired")
+        return of(name)
+
+    monkeypatch.setattr(service.models, "version", version)
+    service.experiments.refresh()
+    assert service.store.session(Talking(client, consent="service").id).experiment is None
+    answer = old.turn(says="is navy", about=about)
+    assert ids(answer.json()) == ranked(0, [(about, "is navy")])
+    assert service.store.turns(old.id)[1].heard["failed"] is True
+
+
+def test_another_active_model_ends_the_assignment(service, client):
+    begun(service)
+    service.models.register(service.models.folder / "dresses-2")
+    service.models.activate("dresses@2026-01-01-2")
+    assert service.store.session(Talking(client, consent="service").id).experiment is None
+
+
+def test_busy_models_are_not_failed_ones(service, client, monkeypatch):
+    begun(service)
+    talk = Talking(client, consent="service")
+    monkeypatch.setattr(
+        service.inference, "_add", lambda job: (_ for _ in ()).throw(Problem("busy", retry_after=1))
+    )
+    assert talk.turn(says="is navy").json()["code"] == "busy"
+    assert len(service.store.turns(talk.id)) == 1
+
+
+def test_only_models_of_the_same_products_are_compared(tmp_path):
+    check_comparable(served(tmp_path / "dresses-0"), served(tmp_path / "dresses-1"))
+    asking = served(tmp_path / "tops-0")
+    with pytest.raises(UserError, match="expected models that show products"):
+        check_comparable(served(tmp_path / "dresses-0"), asking)
+    with pytest.raises(UserError, match="expected models of the same products, found skirts"):
+        check_comparable(served(tmp_path / "dresses-0"), served(tmp_path / "skirts-0"))
+
+
+def test_a_category_has_one_comparison_at_a_time(service):
+    experiment = begun(service)
+    with pytest.raises(UserError, match="compared with dresses@2026-01-01-0 already"):
+        service.store.begin_experiment(experiment)
+    assert service.store.running_experiments() == [experiment]
+    service.store.end_experiment("cmp_1", "running")
+    service.store.end_experiment("cmp_1", "challenger")
+    (ended,) = service.store.experiments("dresses")
+    assert ended.verdict == "running" and ended.ended_at and service.store.running_experiments() == []
+    assert service.store.experiment("cmp_2") is None
+
+
+def click(client, talk, answer, name, action="click"):
+    event = {
+        "event_id": f"{talk.id}-{name}-{action}",
+        "action_name": action,
+        "query_id": answer["query_id"],
+        "session_id": talk.id,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "event_attributes": {"object": {"object_id": name}},
+    }
+    assert not client.post("/v1/events", json={"events": [event]}).json()["errors"]
+
+
+def test_clicks_on_products_of_the_challenger_decide_for_it(service, client):
+    experiment = begun(service)
+    values = []
+    for _ in range(120):
+        talk = Talking(client, consent="service")
+        answer = talk.turn(says="is navy").json()
+        credits = {one["id"]: one["credit"] for one in service.store.turns(talk.id)[1].shown}
+        best = max(credits, key=credits.get)
+        click(client, talk, answer, best)
+        click(client, talk, answer, best, "this_is_it")
+        values.append(credits[best])
+    found = live_comparison(service.store, experiment)
+    last = found.standings[-1]
+    assert last.count == 120 and last.difference == pytest.approx(sum(values) / 120)
+    assert found.verdict == "challenger" and found.excluded == 0
+    assert [one.count for one in found.standings[:3]] == [0, 2, 4]
+
+
+def test_without_clicks_it_stays_open_and_ends_without_a_difference(service, client):
+    experiment = begun(service, most=3)
+    assert live_comparison(service.store, experiment).verdict is None
+    for _ in range(5):
+        Talking(client, consent="service").turn(says="is navy")
+    found = live_comparison(service.store, experiment)
+    assert (found.verdict, found.standings[-1].count, found.standings[-1].difference) == (
+        "no difference",
+        3,
+        0,
+    )
+
+
+def test_a_split_is_the_difference_of_success(service, client):
+    experiment = begun(service, "split")
+    counts, successes = Counter(), Counter()
+    for _ in range(130):
+        talk = Talking(client, consent="service")
+        arm = service.store.session(talk.id).arm
+        counts[arm] += 1
+        if arm == "challenger" or counts[arm] % 2:
+            answer = talk.turn(says="is navy").json()
+            click(client, talk, answer, ids(answer)[0], "this_is_it")
+            successes[arm] += 1
+    found = live_comparison(service.store, experiment)
+    last = found.standings[-1]
+    rate = successes["running"] / counts["running"]
+    assert last.difference == pytest.approx(1 - rate)
+    assert last.half == pytest.approx(half_width(130, 130 * rate * (1 - rate) / counts["running"]))
+    assert found.verdict == "challenger"
