@@ -48,7 +48,8 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     excluded, counted = len(log) - len(counted), counted[: experiment.most]
     split, count = experiment.method == "split", len(counted)
     value_N = np.array([_success(one) if split else _credit(one) for one in counted])
-    challenger_N = np.array([one[0].arm == "challenger" for one in counted]) if split else None
+    arms = [one[0].arm == "challenger" for one in counted]
+    challenger_N = np.array(arms, dtype=bool) if split else None
     standings, variance = [], 0.0
     for number in sorted({*range(0, count, max(1, count // POINTS)), count}):
         some_N = None if challenger_N is None else challenger_N[:number]

@@ -7,7 +7,7 @@ from pathlib import Path
 from fashioniq.config import CompareLive
 from fashioniq.data.catalog import ALL
 from fashioniq.files import UserError
-from fashioniq.metrics.sequential import ERROR
+from fashioniq.metrics.sequential import ERROR, LEAST
 from fashioniq.report.live_comparison import write_live_comparison_page
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.inference import Inference
@@ -115,6 +115,8 @@ def _lines(store: Store, one: LiveComparison) -> list[str]:
         lines.append(
             f"open; decided after about {one.needed - last.count:,} more conversations if it stays so"
         )
+    elif last.count < LEAST:
+        lines.append(f"open; there is no interval below {LEAST} conversations")
     else:
-        lines.append("open; the difference is too small yet to tell how long it will take")
+        lines.append("open; the difference is too small to be decided by then")
     return lines
