@@ -38,7 +38,7 @@ from service_server import CATEGORY, LONGEST, SEED, Server, Setting, Use, start,
 THINK = 5.0  # seconds between the turns of a shopper
 
 
-async def shop(server: Server, shoppers: int, seconds: float) -> dict[str, Any]:
+async def shop(server: Server, shoppers: int, seconds: float, consent: str = "none") -> dict[str, Any]:
     """Shoppers who say something every THINK seconds and start again after five turns."""
     draw, times, codes = random.Random(SEED), [], Counter()
     begun = time.perf_counter() + 1
@@ -50,7 +50,7 @@ async def shop(server: Server, shoppers: int, seconds: float) -> dict[str, Any]:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             try:
                 if session is None or turn == 5:
-                    session, turn = await start(server), 0
+                    session, turn = await start(server, consent), 0
                     due = max(due, time.perf_counter())  # a session is not a turn
                 answer = await server.client.post(
                     f"/v1/sessions/{session[0]}/turns",
@@ -174,6 +174,22 @@ async def swap(server: Server, seconds: float) -> dict[str, Any]:
     return {"answers": dict(failed), "models": dict(named)} | use.facts
 
 
+async def compared(server: Server, seconds: float) -> dict[str, Any]:
+    """Shoppers who see one model and shoppers who see lists of both, in turn, six times each."""
+    found: dict[str, list[dict[str, Any]]] = {"none": [], "service": []}
+    for number in range(12):
+        consent = ("none", "service")[number % 2]
+        found[consent].append(await shop(server, 50, seconds / 12, consent))
+    ratios = {
+        name: sorted(
+            round(both[name] / one[name], 2)
+            for one, both in zip(found["none"], found["service"], strict=True)
+        )
+        for name in ("p50", "p95")
+    }
+    return {"one": found["none"], "both": found["service"], "ratios": ratios}
+
+
 async def soak(server: Server, seconds: float) -> dict[str, Any]:
     """Ten turns a second for a long time: memory, open files and the log of the database every minute."""
     samples: list[list[float]] = []
@@ -206,16 +222,20 @@ LOAD: dict[str, Callable[[Server, Any], Any]] = {
     "hostile": lambda server, options: faults.hostile(server, options.requests),
     "uploads": lambda server, options: uploads(server, options.seconds),
     "slow": lambda server, options: faults.slow(server, shop, options.seconds),
+    "compared": lambda server, options: compared(server, options.seconds),
     "soak": lambda server, options: soak(server, options.seconds),
     "start": lambda server, options: started(server),
 }
 OWN_SERVERS: dict[str, Callable[[Any], Any]] = {
     "kills": lambda options: faults.kills(2000, options.kills),
+    "kills-compared": lambda options: faults.kills(2000, options.kills, "split"),
     "events": lambda options: faults.events(options.events),
     "million": lambda options: million(
         options.folder, options.products, options.index, shop, options.seconds
     ),
     "outages": lambda options: faults.outages(),
+    "outages-compared": lambda options: faults.outages(compared="split"),
+    "swap-compared": lambda options: faults.swaps(2000, options.seconds),
 }
 
 
@@ -230,7 +250,12 @@ async def measured(stage: str, options: argparse.Namespace) -> dict[str, Any]:
     load = {"load_before": round(os.getloadavg()[0], 1)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "service.db"
-        more: dict[str, Any] = {"swap": {"models": 2}, "uploads": {"pictures": True}}.get(stage, {})
+        special = {
+            "swap": {"models": 2},
+            "uploads": {"pictures": True},
+            "compared": {"compared": "team-draft"},
+        }
+        more: dict[str, Any] = special.get(stage, {})
         server = Server(Setting(f"sqlite:///{path}", options.products, **more))
         try:
             found = await LOAD[stage](server, options)

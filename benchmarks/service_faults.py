@@ -28,20 +28,51 @@ OUTAGES = ("full disk", "read-only", "locked", "restarted", "crashed")
 SLOW, SLOW_BODIES = 1000, 500  # slow connections, and those among them that send a body
 
 
-async def kills(count: int, number: int) -> dict[str, Any]:
-    """Kill the server at random moments under 20 writers; count acknowledged turns that were lost, and doubled ones."""
+def assignments(url: str, answered: dict[str, set[str]]) -> dict[str, Any]:
+    """What became of the conversations of a comparison: those that no arm was stored for, whose model changed, or whose
+    stored model is not the one that answered; and the sizes of the arms. `answered` are the models by session.
+    """
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        asked = text("SELECT id, model, arm, experiment FROM session WHERE consent = 'service'")
+        rows = {
+            id: (model, arm, experiment) for id, model, arm, experiment in connection.execute(asked).all()
+        }
+        fallen = connection.execute(
+            text("SELECT count(*) FROM turn WHERE CAST(heard AS TEXT) LIKE '%\"failed\"%'")
+        )
+        failed = fallen.scalar()
+    engine.dispose()
+    right = {"running": f"{CATEGORY}@0", "challenger": f"{CATEGORY}@1"}
+    return {
+        "conversations": len(rows),
+        "arms": dict(Counter(arm for _, arm, _ in rows.values())),
+        "without_assignment": sum(experiment is None for _, _, experiment in rows.values()),
+        "of_another_model": sum(right.get(arm or "") != model for model, arm, _ in rows.values()),
+        "answered_by_another": sum(models != {rows[id][0]} for id, models in answered.items() if id in rows),
+        "lost": len(answered.keys() - rows.keys()),
+        "turns_of_failed_models": failed,
+    }
+
+
+async def kills(count: int, number: int, compared: str | None = None) -> dict[str, Any]:
+    """Kill the server at random moments under 20 writers; count acknowledged turns that were lost, and doubled ones.
+
+    With `compared`, the method of a comparison of two models, also what became of its conversations.
+    """
     draw, restarts = random.Random(SEED), []
+    answered: dict[str, set[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "service.db"
         acknowledged: dict[str, tuple[str, int]] = {}
         for kill in range(number):
-            server = Server(Setting(f"sqlite:///{path}", count))
+            server = Server(Setting(f"sqlite:///{path}", count, compared=compared))
             restarts.append(server.started)
 
             async def writer(server: Server = server) -> None:
                 with contextlib.suppress(httpx.HTTPError, KeyError, json.JSONDecodeError):
                     while True:
-                        session, header = await start(server)
+                        session, header = await start(server, "service" if compared else "none")
                         for turn in range(1, 6):
                             answer = await server.client.post(
                                 f"/v1/sessions/{session}/turns",
@@ -50,6 +81,7 @@ async def kills(count: int, number: int) -> dict[str, Any]:
                             )
                             if answer.status_code == 201:
                                 acknowledged[answer.json()["query_id"]] = session, turn
+                                answered.setdefault(session, set()).add(answer.json()["model"])
 
             writers = [asyncio.create_task(writer()) for _ in range(20)]
             enough = len(acknowledged) + draw.randint(5, 60)
@@ -68,7 +100,8 @@ async def kills(count: int, number: int) -> dict[str, Any]:
             doubled = database.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM turn WHERE undone_at IS NULL GROUP BY session_id, n HAVING count(*) > 1)"
             ).fetchone()[0]
-    return {
+        kept = {"assignments": assignments(f"sqlite:///{path}", answered)} if compared else {}
+    return kept | {
         "kills": number,
         "acknowledged": len(acknowledged),
         "lost": sum(rows.get(query) != turn for query, turn in acknowledged.items()),
@@ -302,7 +335,9 @@ async def outage(
     Everything refused must be a problem with status 503, and in the end each turn is stored once, and the event of each.
     """
     draw, answers, wrong, acknowledged, accepted = random.Random(SEED), [], Counter(), {}, list[str]()
-    ended = False
+    ended, answered = False, dict[str, set[str]]()
+    taking_part = server.setting.compared is not None
+    body = {"category": CATEGORY} | ({"consent": "service"} if taking_part else {"origin": "test"})
 
     async def send(method: str, path: str, **given: Any) -> httpx.Response:
         """Repeat a request until it is answered with something else than 503."""
@@ -327,7 +362,7 @@ async def outage(
 
     async def shopper() -> None:
         while not ended:
-            made = await send("POST", "/v1/sessions", json={"category": CATEGORY, "origin": "test"})
+            made = await send("POST", "/v1/sessions", json=body)
             for turn in range(1, 11):
                 if made.status_code != 201 or ended:
                     break
@@ -342,6 +377,7 @@ async def outage(
                     wrong[f"{answer.status_code} {answer.json()['code']}"] += 1
                     break
                 acknowledged[answer.json()["query_id"]] = session, turn
+                answered.setdefault(session, set()).add(answer.json()["model"])
                 about = {"query_id": answer.json()["query_id"], "session_id": session}
                 event = _event(about, answer.json()["results"][0]["product_id"])
                 if (await send("POST", "/v1/events", json={"events": [event]})).status_code == 202:
@@ -376,7 +412,8 @@ async def outage(
     await asyncio.wait_for(asyncio.gather(*tasks), LONGEST)
     during = [answer for answer in answers[before:]]
     stored, events = _stored(server.setting.database)
-    return {
+    kept = {"assignments": assignments(server.setting.database, answered)} if taking_part else {}
+    return kept | {
         "answers": dict(Counter(code for _, code, _ in during)),
         "wrong": dict(wrong),
         "searches": dict(searched),
@@ -403,7 +440,40 @@ def _stored(url: str) -> tuple[dict[str, tuple[str, int]], set[str]]:
     return {query: (session, n) for query, session, n in rows}, set(events)
 
 
-async def outages(names: Iterable[str] = OUTAGES) -> dict[str, Any]:
+async def swaps(count: int, seconds: float) -> dict[str, Any]:
+    """Activate two models in turn, 20 times, while shoppers of a comparison talk. While another model than the running
+    one of the comparison is active, new conversations take no part; those that do keep their model.
+    """
+    draw, codes = random.Random(SEED), Counter[int]()
+    answered: dict[str, set[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/service.db"
+        server = Server(Setting(url, count, compared="split"))
+        stop = time.perf_counter() + seconds
+
+        async def shopper() -> None:
+            while time.perf_counter() < stop:
+                session, header = await start(server, "service")
+                for _ in range(5):
+                    path = f"/v1/sessions/{session}/turns"
+                    answer = await server.client.post(path, json={"says": words(draw)}, headers=header)
+                    codes[answer.status_code] += 1
+                    answered.setdefault(session, set()).add(answer.json()["model"])
+
+        async def activate() -> None:
+            for number in range(20):
+                await server.client.post(f"/v1/models/{CATEGORY}@{(number + 1) % 2}/activate")
+                await asyncio.sleep(seconds / 25)
+
+        await asyncio.gather(activate(), *(shopper() for _ in range(5)))
+        server.stop()
+        found = assignments(url, answered)
+    left_out = found.pop("without_assignment")
+    found["of_another_model"] -= left_out  # they have no arm
+    return {"answers": dict(codes), "assignments": found, "without_part": left_out}
+
+
+async def outages(names: Iterable[str] = OUTAGES, compared: str | None = None) -> dict[str, Any]:
     """Failures of a database, one after the other. Those of disks need root."""
     found = {}
     for name in names:
@@ -416,7 +486,7 @@ async def outages(names: Iterable[str] = OUTAGES) -> dict[str, Any]:
             else:
                 engine = Disk(folder)
                 stack.callback(engine.close)
-            server = Server(Setting(engine.url, 2000, spool=Path(folder)))
+            server = Server(Setting(engine.url, 2000, spool=Path(folder), compared=compared))
             stack.callback(server.stop)
             if name == "locked":
                 other = sqlite3.connect(

@@ -26,8 +26,9 @@ READY = 3600  # seconds for the start of a server, with a million products
 
 @dataclass(frozen=True)
 class Setting:
-    """What a server serves. With `pictures`, shoppers can upload them. `folder` is one of service_million.py, and
-    `spool` one for events that wait for the database.
+    """What a server serves. With `pictures`, shoppers can upload them. `folder` is one of service_million.py, `spool`
+    one for events that wait for the database. With `compared`, the method of an experiment, conversations with consent
+    take part in a comparison of two models.
     """
 
     database: str
@@ -37,6 +38,7 @@ class Setting:
     folder: str = ""
     index: str | None = None
     spool: Path | None = None
+    compared: str | None = None
 
 
 def random_system(setting: Setting, seed: int) -> Any:
@@ -96,7 +98,7 @@ def serve(setting: Setting, ready: Any) -> None:
     from fashioniq.service.models import Models
     from fashioniq.service.served_model import Served
     from fashioniq.service.service import Service
-    from fashioniq.service.store import Store
+    from fashioniq.service.store import ExperimentRow, Store
 
     torch.set_num_threads(1)
     uploads = random_uploads() if setting.pictures else None
@@ -119,10 +121,25 @@ def serve(setting: Setting, ready: Any) -> None:
     store, inference = Store.open(setting.database), Inference()
     models = Models(store, inference, load, None)
     models.open([Path("/0")])
-    for number in range(1, setting.models):
+    for number in range(1, 2 if setting.compared else setting.models):
         models.register(Path(f"/{number}"))
+    service = Service(store, models, inference, spool=setting.spool)
+    if setting.compared and not store.running_experiments():
+        store.begin_experiment(
+            ExperimentRow(
+                id="cmp_0",
+                category=CATEGORY,
+                running=f"{CATEGORY}@0",
+                challenger=f"{CATEGORY}@1",
+                method=setting.compared,  # type: ignore[arg-type]
+                error=0.05,
+                most=10**6,
+                started_at=store.now(),
+            )
+        )
+    service.experiments.refresh()
     models.settle()
-    app = create_app(Service(store, models, inference, spool=setting.spool), Access(store, local=True))
+    app = create_app(service, Access(store, local=True))
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as in cli/commands/serve.py
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
@@ -230,9 +247,10 @@ async def until(condition: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0.005)
 
 
-async def start(server: Server) -> tuple[str, dict[str, str]]:
-    """A session and its header."""
-    made = (await server.client.post("/v1/sessions", json={"category": CATEGORY, "origin": "test"})).json()
+async def start(server: Server, consent: str = "none") -> tuple[str, dict[str, str]]:
+    """A session and its header; without consent, it takes no part in a comparison."""
+    body = {"category": CATEGORY, "consent": consent, "origin": "test" if consent == "none" else "api"}
+    made = (await server.client.post("/v1/sessions", json=body)).json()
     return made["session_id"], {"Authorization": f"Bearer {made['session_token']}"}
 
 
