@@ -21,7 +21,7 @@ LiveOf = Callable[[Served], Callable[[], Dialog]]
 log = logging.getLogger("fashioniq.service")
 
 
-class Answer(NamedTuple):
+class ServedAnswer(NamedTuple):
     """The model that answers, its dialog, and its products, or the `interleaved` ones of both models."""
 
     served: Served
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 def answer(
     searches: Searches, contenders: Contenders, live_of: LiveOf, wanted: Wanted, watch: Watch
-) -> Answer:
+) -> ServedAnswer:
     """The answer of the first model, or of both in one list; of a model that fails, that of the other one.
 
     `live_of` returns the function for `Searches.nearest` of a model. Raises Problem if both fail, or too many requests
@@ -50,7 +50,7 @@ def answer(
     """
     if len(contenders.models) == 1:
         (served,) = contenders.models
-        return Answer(
+        return ServedAnswer(
             served, *searches.nearest(served, live_of(served), wanted, watch), failed=contenders.missing
         )
     in_turn = [contenders.models] if contenders.interleaved else [[one] for one in contenders.models]
@@ -79,7 +79,7 @@ def answer(
     ranking = reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
     for _, other, _ in more:
         searches.states.remember(ranking.query_id or "", other)
-    return Answer(served, live, ranking, shown, bool(failures))
+    return ServedAnswer(served, live, ranking, shown, bool(failures))
 
 
 def _each(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
-from fashioniq.service.contested import Answer, answer
+from fashioniq.service.contested import ServedAnswer, answer
 from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near, store_errors
 from fashioniq.service.experiments import Contenders, Experiments
 from fashioniq.service.inference import Inference
@@ -102,7 +102,7 @@ class Service:
         texts = [start.text or ""]
         wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=request.facets)
         if about is None and not start.text:
-            given = Answer(served, *self.searches.diverse(served, wanted, watch))
+            given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
         else:
 
             def live_of(served: Served) -> Callable[[], Dialog]:
@@ -194,7 +194,7 @@ class Service:
         wanted = Wanted(found.filters, request.k, found.heard, texts, found.notes, facets=request.facets)
         wanted = dataclasses.replace(wanted, explores=session.arm == "explore")
         if found.step == DialogStep() and unsaid(turns):
-            given = Answer(served, *self.searches.diverse(served, wanted, watch))
+            given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
         else:
             given = answer(self.searches, contenders, live_of, wanted, watch)
         row = given.row(session.id, last.n + 1, wanted, self.store.now())
