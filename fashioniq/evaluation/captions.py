@@ -15,7 +15,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows
+from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows, speech_tables
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import together, write_json, write_jsonl
@@ -24,6 +24,7 @@ from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_sys
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
+from fashioniq.report.templates import write_page
 from fashioniq.runs.trained import load_simulator
 
 BEAMS = 5  # as in the papers
@@ -73,10 +74,14 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
         speech=speech,
         provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
     )
-    with together(out, "metrics.json", "captions.jsonl"):
+    with together(out, "metrics.json", "captions.jsonl", "report.html"):
         if said:
             write_jsonl(out / "captions.jsonl", _lines(pairs, said, first))
         write_json(out / "metrics.json", metrics.plain())
+        title = f"{metrics.category}, {metrics.split}: how simulated users speak"
+        write_page(
+            out / "report.html", "speech.html", title=title, tables=speech_tables(speech), metrics=metrics
+        )
     _print_scores(metrics)
     print(f"results in {out}")
     return metrics

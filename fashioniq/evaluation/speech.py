@@ -1,7 +1,7 @@
 """How simulated users speak beside people: whether captions are true, informative and varied, and how like people's."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,15 @@ from fashioniq.users.by_name import named_user, users_of_catalog
 PEOPLE = "people"
 FEWEST = 20  # pairs with two captions by which captions are compared with people's
 FACTS = ("words", "wishes", "denials", "comparisons", "true wishes", "wishes that the product shown meets")
+
+
+class SpeechTable(NamedTuple):
+    """A table of how users speak."""
+
+    title: str
+    header: list[str]
+    cells: list[list[str]]
+    legend: str
 
 
 def speech_rows(
@@ -78,10 +87,29 @@ def _compared(
     )
     reader = Wording.of(catalog, [pair.candidate for pair in pairs], Vocabulary([]), Weights())
     own_NF = facts_of(people, pairs, reader, catalog.labels)
+    alike_N = np.array([_alike(pair, catalog.labels) for pair in pairs])
     for captions in {**captions_of, PEOPLE: others}.values():
         facts_NF = facts_of(captions, pairs, reader, catalog.labels)
         facts = dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
-        yield facts | likeness(captions, people, facts_NF, own_NF, names=FACTS, seed=seed)
+        facts |= likeness(captions, people, facts_NF, own_NF, names=FACTS, seed=seed)
+        yield facts | {"reaction": reaction(facts_NF, alike_N)}
+
+
+def reaction(facts_NF: NDArray[np.float64], alike_N: NDArray[np.float64]) -> dict[str, float]:
+    """How a user reacts to a better system: FACTS in the third of the pairs whose product shown is most like the wanted
+    one, less those in the third where it is least like it; `alike_N` tells how alike the products of a pair are."""
+    order_N = np.argsort(alike_N, kind="stable")
+    third = max(1, len(order_N) // 3)
+    difference_F = facts_NF[order_N[-third:]].mean(0) - facts_NF[order_N[:third]].mean(0)
+    return dict(zip(FACTS, difference_F.tolist(), strict=True))
+
+
+def _alike(pair: Pair, labels: Mapping[str, Sequence[Sequence[str]]]) -> float:
+    """Jaccard similarity of the labels of the products of a pair, 0 without labels."""
+    own, shown = (
+        {x for some in labels.get(name, ()) for x in some} for name in (str(pair.target), pair.candidate)
+    )
+    return len(own & shown) / max(1, len(own | shown))
 
 
 def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) -> dict[str, list[str]]:
@@ -129,8 +157,8 @@ def facts_of(
     return facts_NF
 
 
-def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the tables of `speech_rows`."""
+def speech_tables(rows: Sequence[Mapping[str, Any]]) -> list[SpeechTable]:
+    """The tables of `speech_rows` as texts."""
 
     def percent(value: float | None) -> str:
         return "–" if value is None else f"{100 * value:.1f}"
@@ -147,15 +175,14 @@ def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
     ]
     header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
-    print_table(header, cells, title="one caption of each pair")
-    print(
+    legend = (
         "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
         "of the target for a linear retriever fitted to recorded captions; distinct: share of different "
         "captions, words and bigrams"
     )
+    tables = [SpeechTable("one caption of each pair", header, cells, legend)]
     if any("AUC" not in row for row in rows):
-        print(f"fewer than {FEWEST} pairs have two captions; captions are not compared with people's")
-        return
+        return tables
     cells = [
         [
             row["who"],
@@ -165,17 +192,34 @@ def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
     ]
     header = ["", *FACTS[:4], "length distance", "divergence", "AUC of words", "AUC"]
-    print_table(header, cells, title="how like people's captions")
-    for row in rows:
-        print(
-            f"{row['who']}, told by: {', '.join(row['tell it'])}; people by: {', '.join(row['tell people'])}"
-        )
-    print(
+    legend = (
         "wishes, denials, comparisons: in each caption, as a search reads it; length distance: Wasserstein's, in "
         "words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how well a logistic regression tells "
         "the captions from another person's, by words, and by what they say of the two products, too: 0.5 is "
         "chance, 1 is never wrong; in brackets 95 % bootstrap intervals"
     )
+    tables.append(SpeechTable("how like people's captions", header, cells, legend))
+    cells = [[row["who"], ", ".join(row["tell it"]), ", ".join(row["tell people"])] for row in rows]
+    legend = "what the logistic regression tells the captions by, and people's; the most telling first"
+    tables.append(SpeechTable("what gives them away", ["", "told by", "people told by"], cells, legend))
+    cells = [[row["who"], *(f"{row['reaction'][name]:+.2f}" for name in FACTS)] for row in rows]
+    legend = (
+        "captions of the third of the pairs whose products have most labels in common, less those of the third with "
+        "fewest: how a user reacts to a better system"
+    )
+    tables.append(
+        SpeechTable("where the product shown is more like the wanted one", ["", *FACTS], cells, legend)
+    )
+    return tables
+
+
+def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the tables of `speech_rows`."""
+    for table in speech_tables(rows):
+        print_table(table.header, table.cells, title=table.title)
+        print(table.legend)
+    if any("AUC" not in row for row in rows):
+        print(f"fewer than {FEWEST} pairs have two captions; captions are not compared with people's")
 
 
 def _with_interval(row: Mapping[str, Any], name: str) -> str:

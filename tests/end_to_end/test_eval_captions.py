@@ -1,6 +1,7 @@
 """`fashioniq eval-captions` on the tiny runs, without Java so that it is quick."""
 
 import json
+from html import unescape
 from shutil import copytree
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.evaluation.captions import _random_captions
+from fashioniq.evaluation.speech import FACTS
 from fashioniq.metrics.captions import METRICS, caption_scores
 
 
@@ -40,7 +42,7 @@ def row_of(metrics, against, who):
 def test_an_evaluation_of_captions_holds_what_it_depends_on(evaluate, project, runs, capsys):
     out = evaluate()
     pairs = read(runs.catalog / "captions/cap.dress.val.json")
-    assert sorted(path.name for path in out.iterdir()) == ["captions.jsonl", "metrics.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["captions.jsonl", "metrics.json", "report.html"]
     metrics = read(out / "metrics.json")
     wanted = {"category": "dresses", "split": "val", "pairs": len(pairs), "coverage_of_pairs": 1.0, "captions": "drawn sample's grammar",
               "run": str(runs.captioner), "features": project.pictures["encoder"], "attributes": True, "decoding": "beam 5", "seed": 0,
@@ -96,7 +98,12 @@ def test_its_rows_are_the_scores_of_its_captions(evaluate):
 
 def test_captions_are_compared_with_those_of_people(evaluate, capsys):
     """The drawn captions are by the grammar, so that the user "grammar" speaks as these "people" do."""
-    speech = {row["who"]: row for row in read(evaluate(split="train") / "metrics.json")["speech"]}
+    out = evaluate(split="train")
+    speech = {row["who"]: row for row in read(out / "metrics.json")["speech"]}
+    page = (out / "report.html").read_text()
+    for who, row in speech.items():
+        assert f">{who}<" in page and ", ".join(row["tell it"]) in unescape(page)
+        assert [*row["reaction"]] == list(FACTS)
     for row in speech.values():
         for name in ("length distance", "divergence", "AUC of words", "AUC"):
             low, high = row[f"{name} interval"]
@@ -105,7 +112,7 @@ def test_captions_are_compared_with_those_of_people(evaluate, capsys):
     assert speech["grammar"]["divergence"] < speech["differences"]["divergence"]
     assert abs(speech["grammar"]["words"] - speech["people"]["words"]) < 2
     told = capsys.readouterr().out
-    assert "how like people's captions" in told and "differences, told by: " in told
+    assert "how like people's captions" in told and "what gives them away" in told
 
 
 def test_the_same_seed_gives_the_same_evaluation(evaluate, project):
@@ -124,7 +131,7 @@ def test_without_a_captioner_people_and_baselines_are_scored_on_all_pairs(projec
         metrics["pairs"] == len(read(sample / "captions/cap.toptee.test.json")) and "decoding" not in metrics
     )
     assert {row["who"] for row in metrics["rows"]} == {"people", "most frequent", "random pair"}
-    assert [path.name for path in (tmp_path / "people").iterdir()] == ["metrics.json"]
+    assert sorted(path.name for path in (tmp_path / "people").iterdir()) == ["metrics.json", "report.html"]
 
 
 def test_pairs_with_one_caption_leave_no_people_to_compare(project, sample, tmp_path, capsys):

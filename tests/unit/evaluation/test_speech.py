@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.catalog import Pair
-from fashioniq.evaluation.speech import FACTS, facts_of
+from fashioniq.evaluation.speech import FACTS, _alike, facts_of, reaction
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 
@@ -36,3 +36,19 @@ def test_facts_are_of_the_pair_with_the_same_number_and_of_products_without_labe
     pairs = [Pair("red", "blue", ("x",)), Pair("blue", "red", ("x",)), Pair("none", "other", ("x",))]
     found = facts_of(["is red"] * 3, pairs, READER, LABELS)
     assert np.array_equal(found[:, 4:], [[1, 0], [0, 1], [0, 0]])
+
+
+def test_a_reaction_is_what_changes_from_the_least_to_the_most_alike_third():
+    facts_NF = np.zeros((7, len(FACTS)))
+    facts_NF[:, 0] = [9, 5, 4, 3, 8, 1, 1]
+    alike_N = np.array([0.1, 0.9, 0.5, 0.5, 0.0, 1.0, 0.5])
+    found = reaction(facts_NF, alike_N)
+    assert found["words"] == (5 + 1) / 2 - (9 + 8) / 2 and found["denials"] == 0
+    assert reaction(facts_NF[:2], alike_N[:2])["words"] == 5 - 9
+
+
+def test_pairs_are_as_alike_as_their_labels():
+    labels = {"a": [["red"], ["long", "floral"]], "b": [["red"], [], ["short"]], "c": []}
+    assert _alike(Pair("a", "b", ("",)), labels) == 1 / 4
+    assert _alike(Pair("a", "a", ("",)), labels) == 1
+    assert _alike(Pair("a", "c", ("",)), labels) == _alike(Pair("none", "c", ("",)), labels) == 0
