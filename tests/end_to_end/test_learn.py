@@ -172,6 +172,7 @@ def test_a_model_that_learnt_the_dialect_is_activated(learn, tmp_path, world, ca
     assert len(pairs) == sum(len(one.steps) for one in held if one.split == "train") - len(erased.steps)
     gate = json.loads((tmp_path / "learned/gate.json").read_text())
     assert gate["passed"] and "crimson" in gate["new_words"]  # others said it, too
+    assert "no later conversation explored" in gate["notes"][0]
     assert "crimson" in (tmp_path / "learned/report.html").read_text()
 
     again = main(["forget", "--database", database]), capsys.readouterr()
