@@ -74,8 +74,8 @@ def judge_off_policy(
     same = [one for one in answers if len(one.ids) == usual]
     left_out["of another number of products"] += len(answers) - len(same)
     notes = [f"{count:,} explored answers left out: {why}" for why, count in left_out.items() if count]
-    if not same:
-        return OffPolicy([], ["the running model gives none of the explored answers of the log again"], notes)
+    if len({one.client for one in same}) < 2:
+        return OffPolicy([], ["a replay gives the explored answers of fewer than two clients again"], notes)
     if len(examined) != usual:
         notes.append(f"fewer than {LEAST} choices at a place: all places count as examined alike")
         examined = [1.0] * usual
