@@ -108,7 +108,7 @@ def judge_off_policy(
     notes.append(
         f"the explored answers are worth {can.effective:.0f} of the new model's own; {can.unsupported:.0%} of what it "
         "would show is never explored and counts as never chosen; the interval of a model that is not better is above "
-        "zero in at most 2.5 % of the cases"
+        "zero in about 2.5 % of the cases at most"
     )
     return OffPolicy([row], reasons, notes)
 
