@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from fashioniq.data.cards import Product
 from fashioniq.loop.dialog import Dialog
-from fashioniq.metrics.interleaving import Interleaved
 from fashioniq.service.experiments import Contenders
 from fashioniq.service.problems import Problem
 from fashioniq.service.reply_schemas import RankingReply
@@ -22,21 +21,16 @@ log = logging.getLogger("fashioniq.service")
 
 
 class ServedAnswer(NamedTuple):
-    """The model that answers, its dialog, and its products, or the `interleaved` ones of both models."""
+    """The model that answers, its dialog, and its products, or those of both models."""
 
     served: Served
     live: Dialog
     ranking: RankingReply
-    interleaved: Interleaved | None = None
     failed: bool = False  # whether a model failed, and the other one answers alone
 
     def row(self, session_id: str, n: int, wanted: Wanted, at: datetime) -> TurnRow:
         """Row of the turn, with what a comparison needs to know of it."""
         row = row_of(session_id, n, self.live, self.ranking, wanted, at=at)
-        if self.interleaved is not None:
-            places = zip(row.shown, self.interleaved.credits, self.interleaved.propensities, strict=True)
-            shown = [one | {"credit": credit, "propensity": chance} for one, credit, chance in places]
-            row = replace(row, shown=shown)
         return replace(row, heard=row.heard | {"failed": True}) if self.failed else row
 
 
@@ -68,18 +62,21 @@ def answer(
     else:
         raise failures[0]
     (served, live, products), *more = answers
-    shown = None
+    chances = list[dict[str, float]]()
     for _, _, others in more:
         of_id = {one.id: one for one in (*others, *products) if one.id in served}
         rankings = [[one.id for one in some if one.id in of_id] for some in (products, others)]
         shown = contenders.interleave(rankings, wanted.k)
         products = [of_id[name] for name in shown.items]
+        places = zip(shown.propensities, shown.credits, strict=True)
+        chances = [{"propensity": propensity, "credit": credit} for propensity, credit in places]
     eligible = served.shelf.allowed(wanted.filters)[1]
     products = products[: wanted.k]
     ranking = reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+    ranking._chances = chances
     for _, other, _ in more:
         searches.states.remember(ranking.query_id or "", other)
-    return ServedAnswer(served, live, ranking, shown, bool(failures))
+    return ServedAnswer(served, live, ranking, bool(failures))
 
 
 def _each(

@@ -61,8 +61,9 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the person and the products shown for it.
 
     `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
-    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order, with "credit" where
-    the list is interleaved (metrics/interleaving.py). `says` and `question` are None after 90 days.
+    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order, also with the 0-based
+    "rank" by the model in conversations that explore, and with "credit" in interleaved lists (metrics/interleaving.py).
+    `says` and `question` are None after 90 days.
     """
 
     query_id: str
