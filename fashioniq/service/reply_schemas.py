@@ -157,8 +157,8 @@ class RankingReply(Body):
     """Products found, best first. `eligible` products meet the filters; `exact` tells whether the search is.
 
     `filters` and `holding` are in effect, said or given. `picture` was generated from the last words, which the next
-    ones replace. `_chances` go to the log alone: propensity of each result, and its rank or credit, in a conversation that explores or
-    compares two models.
+    ones replace. `_chances` go to the log alone: propensity of each result, with its rank where a conversation
+    explores, and its credit where two models are compared.
     """
 
     query_id: str | None = None
