@@ -1,9 +1,9 @@
 """How a comparison of two models in the service stands: the difference, its interval, and whether it is decided.
 
 Of method "split", the value of a conversation is whether its target is known (learning/signals.py), 1 or 0, and the
-difference is that of the means of both models. Of an interleaved conversation it is the mean credit of the products
-that the shopper clicked or chose, from −1 (all contributed by the running model) to 1, and 0 without any.
-Conversations in which a model failed do not count.
+difference is that of the means of both models. Of an interleaved conversation it is the credit of the target, from −1
+(contributed by the running model) to 1; without a target the mean credit of the products that the shopper clicked, and
+0 without any. Conversations in which a model failed do not count.
 """
 
 import msgspec
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from fashioniq.metrics.sequential import half_width, needed
 from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import target_of
+from fashioniq.service.learning.signals import WEIGHTS, target_of
 from fashioniq.service.store import ExperimentRow, Store
 
-CHOICES = frozenset(("click", "add_to_cart", "purchase", "this_is_it"))
+CLICKS = {*WEIGHTS, "click"}
 POINTS = 60  # of the plot
 
 
@@ -84,11 +84,13 @@ def _success(logged: Logged) -> float:
 
 
 def _credit(logged: Logged) -> float:
-    """Mean credit of the products clicked or chosen, each once per answer."""
+    """Mean credit of the target where it was chosen, else of the products clicked, each once per answer."""
     _, turns, events = logged
+    target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
     credits = {
         (turn.query_id, one["id"]): one["credit"] for turn in turns for one in turn.shown if "credit" in one
     }
-    chosen = {(one.query_id, one.product_id) for one in events if one.action in CHOICES}
-    found = [credits[one] for one in chosen if one in credits]
+    clicked = {(one.query_id, one.product_id) for one in events if one.action in CLICKS}
+    chosen = {(query, name) for query, name in clicked if target and name == target.product} & credits.keys()
+    found = [credits[one] for one in chosen or clicked & credits.keys()]
     return sum(found) / len(found) if found else 0.0

@@ -299,3 +299,20 @@ def test_a_split_is_the_difference_of_success(service, client):
     assert last.difference == pytest.approx(1 - rate)
     assert last.half == pytest.approx(half_width(130, 130 * rate * (1 - rate) / counts["running"]))
     assert found.verdict == "challenger"
+
+
+def test_the_target_counts_and_clicks_only_without_one(service, client):
+    experiment = begun(service)
+    talk = Talking(client, consent="service")
+    answer = talk.turn(says="is navy with longer sleeves").json()
+    credits = {one["id"]: one["credit"] for one in service.store.turns(talk.id)[1].shown}
+    best, worst = max(credits, key=credits.get), min(credits, key=credits.get)
+    click(client, talk, answer, worst)
+    click(client, talk, answer, worst)
+    assert live_comparison(service.store, experiment).standings[-1].difference == credits[worst] == -1
+    other = next(name for name, credit in credits.items() if credit != -1)
+    click(client, talk, answer, other)
+    mean = (credits[other] - 1) / 2
+    assert live_comparison(service.store, experiment).standings[-1].difference == pytest.approx(mean)
+    click(client, talk, answer, best, "purchase")
+    assert live_comparison(service.store, experiment).standings[-1].difference == credits[best] == 1
