@@ -52,7 +52,8 @@ class Serve(InDatabase, Finds):
     models: Path | None = option(None, "folder of runs that may be registered over HTTP")
     explore: float = option(
         0.0,
-        "share of the conversations with consent for training in which two products are drawn from the first 50",
+        "share of the conversations with consent for training in which two products, drawn from the first 50, stand at "
+        "random places, so that `learn` can judge other models",
         least=0.0,
         below=1,
         research=True,

@@ -82,7 +82,9 @@ class Lexicon:
         self.corrections = Corrections(self._terms, self._stems, self.grammar, self._titles, words)
         self.find = lru_cache(maxsize=20_000)(self._found)
         self.persons = self._told_apart(within, titles.count, products)
-        self._same = {word: words[0] for words in self.grammar.persons for word in words if word in self.persons}
+        self._same = {
+            word: words[0] for words in self.grammar.persons for word in words if word in self.persons
+        }
 
     @classmethod
     def of(

@@ -157,7 +157,7 @@ class RankingReply(Body):
     """Products found, best first. `eligible` products meet the filters; `exact` tells whether the search is.
 
     `filters` and `holding` are in effect, said or given. `picture` was generated from the last words, which the next
-    ones replace.
+    ones replace. `_chances` go to the log alone: propensity and rank of each result of a conversation that explores.
     """
 
     query_id: str | None = None
@@ -174,6 +174,7 @@ class RankingReply(Body):
     results: list[ResultReply]
     facets: FacetCounts | None = None
     notices: list[Notice] = []
+    _chances: list[dict[str, float]] = []
 
 
 class TurnReply(Body):

@@ -11,7 +11,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.service.dialog_states import DialogStates, counting, near, width_of
-from fashioniq.service.exploring import DEEPEST, explored, propensities
+from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem, wrong
@@ -136,8 +136,18 @@ class Searches:
                 )
         except NotFiniteError:
             raise Problem("unusable-run") from None
-        products = explored(products, wanted.k) if wanted.explores else products
-        return live, _reply(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        # notices are about the nearest product, also where exploring puts another one first
+        reply = _reply(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        if wanted.explores:
+            results, count = reply.results, len(products)
+            ranks = explored_ranks(wanted.k, count)
+            reply.results = [
+                results[rank].model_copy(update={"rank": place}) for place, rank in enumerate(ranks, 1)
+            ]
+            reply._chances = [
+                {"propensity": propensity(rank, wanted.k, count), "rank": rank} for rank in ranks
+            ]
+        return live, reply
 
     def explain(
         self, ranking: RankingReply, before: Callable[[], Dialog], step: DialogStep, live: Dialog
@@ -203,8 +213,7 @@ def row_of(
     vocabulary = live.system.vocabulary
     words = [word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary]
     asks, shown = bool(ranking.question), len(ranking.results)
-    explores = wanted.explores and shown
-    chances = propensities(shown, wanted.k, ranking.eligible) if explores else [1.0] * shown
+    chances = ranking._chances or [{"propensity": 1.0}] * shown
     return TurnRow(
         query_id=ranking.query_id,
         session_id=session_id,
@@ -213,8 +222,8 @@ def row_of(
         word_ids=vocabulary.ids(" ".join(words)) if vocabulary else [],
         filters=wanted.filters.model_dump(exclude_none=True),
         shown=[
-            {"id": one.product_id, "score": one.score, "propensity": propensity}
-            for one, propensity in zip(ranking.results, chances, strict=True)
+            {"id": one.product_id, "score": one.score, **chance}
+            for one, chance in zip(ranking.results, chances, strict=True)
         ],
         heard=ranking.heard.model_dump()
         | ({"asks": ranking.question, "offers": live.offered} if asks else {})

@@ -420,7 +420,9 @@ def test_the_loop_searches_as_the_evaluation(system, talks, evaluated):
         request, answer, last = sample.turns
         talk = system.observe(system.start(1), Message(), Message(texts=[request.text]))
         shown = torch.tensor([ids.index(answer.pictures[0])])
-        talk = system.observe(talk, Message(questions=[answer.text], item_B=shown), Message(texts=[last.text]))
+        talk = system.observe(
+            talk, Message(questions=[answer.text], item_B=shown), Message(texts=[last.text])
+        )
         asked = system.retriever.tokens.conversation(talk.state.said[0], system.retriever.features.positions)
         batch = system.retriever.tokens.collate([system.retriever.tokens.query(asked)])
         query, _ = system.retriever.model.search(

@@ -28,7 +28,12 @@ def wrong_kind(folder):
 
 
 def no_tokenizer_or_pictures(folder):
-    for path in [*folder.glob("*token*"), *folder.glob("vocab*"), *folder.glob("merges*"), *folder.glob("preproc*")]:
+    for path in [
+        *folder.glob("*token*"),
+        *folder.glob("vocab*"),
+        *folder.glob("merges*"),
+        *folder.glob("preproc*"),
+    ]:
         path.unlink()
 
 
@@ -81,7 +86,9 @@ def extract(refused, sample, tmp_path):
 
     def extract(**options):
         store = tmp_path / "out" / "store"
-        line = refused("extract-features", **{"data": sample, "category": "dresses", "features": store} | options)
+        line = refused(
+            "extract-features", **{"data": sample, "category": "dresses", "features": store} | options
+        )
         assert not store.parent.exists()
         return line
 
@@ -90,7 +97,8 @@ def extract(refused, sample, tmp_path):
 
 @pytest.mark.parametrize("family", ["clip", "siglip", "blip", "blip2", "sentence"])
 @pytest.mark.parametrize(
-    "fault", [wrong_kind, no_tokenizer_or_pictures, no_weights, truncated, missing_half, not_a_number, other_size]
+    "fault",
+    [wrong_kind, no_tokenizer_or_pictures, no_weights, truncated, missing_half, not_a_number, other_size],
 )
 def test_a_damaged_model_fills_no_store(family, fault, request, extract, tmp_path):
     folder = shutil.copytree(request.getfixturevalue(f"tiny_{family}"), tmp_path / family)
@@ -113,7 +121,9 @@ def test_a_damaged_model_of_open_clip_fills_no_store(fault, extract, tiny_open_c
 def test_damaged_weights_of_a_network_fill_no_store(fault, extract, tmp_path):
     folder = tmp_path / "timm"
     folder.mkdir()
-    weights = {name: tensor.clone() for name, tensor in create_encoder("test_efficientnet").state_dict().items()}
+    weights = {
+        name: tensor.clone() for name, tensor in create_encoder("test_efficientnet").state_dict().items()
+    }
     save_file(weights, folder / "model.safetensors")
     fault(folder)
     assert "model.safetensors" in extract(**NETWORK, weights=folder / "model.safetensors")
@@ -155,4 +165,8 @@ def test_a_search_without_training_is_not_begun(command, fault, refused, sample,
     data = shutil.copytree(sample, tmp_path / "data", ignore=shutil.ignore_patterns("features"))
     more = {"search": {"text": "red"}, "serve": {"port": 0}, "eval-requests": {"out": tmp_path / "out"}}
     assert "clip" in refused(command, encoder=folder, data=data, category="dresses", **more.get(command, {}))
-    assert not (data / "zero-shot").exists() and not (data / "features").exists() and not (tmp_path / "out").exists()
+    assert (
+        not (data / "zero-shot").exists()
+        and not (data / "features").exists()
+        and not (tmp_path / "out").exists()
+    )

@@ -222,9 +222,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         questioner="few-shot", answerer="vqa", language_model=language, vqa_model=visual, rounds=2
     )
     assert code == 0
-    assert {text.answer for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {
-        answer
-    }
+    assert {text.answer for dialogue in read_dialogues(out) for text in dialogue.rounds[1:]} == {answer}
     assert ("24 of 24 questions have no answer" in capsys.readouterr().out) == (answer == "unknown")
 
 

@@ -179,7 +179,9 @@ def test_the_service_ends_while_clients_send_slowly(serve, monkeypatch, attribut
 
 
 def test_a_second_interrupt_ends_the_service_without_a_traceback(serve, wait_until, monkeypatch):
-    monkeypatch.setattr("fashioniq.service.server.LAST", 10 * LIMIT)  # the connection is cut by the second one alone
+    monkeypatch.setattr(
+        "fashioniq.service.server.LAST", 10 * LIMIT
+    )  # the connection is cut by the second one alone
     server = serve()
     connection = begun(server, FORM + LENGTH)
     os.kill(server.process.pid, signal.SIGINT)

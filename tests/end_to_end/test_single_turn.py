@@ -110,7 +110,9 @@ def test_attributes_that_contradict_the_composition_are_refused(
     assert told in error and error.count("\n") == 1 and not (tmp_path / "run").exists()
 
 
-def test_a_composer_whose_catalog_has_a_pipe_for_a_file_leaves_nothing(project, vector_runs, tmp_path, capsys):
+def test_a_composer_whose_catalog_has_a_pipe_for_a_file_leaves_nothing(
+    project, vector_runs, tmp_path, capsys
+):
     catalog = copytree(vector_runs.catalog, tmp_path / "catalog")
     (catalog / "image_splits" / "split.dress.test.json").unlink()
     os.mkfifo(catalog / "image_splits" / "split.dress.test.json")

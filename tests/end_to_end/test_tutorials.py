@@ -31,4 +31,6 @@ def test_the_notebooks_have_all_cells_of_the_tutorials_and_no_output(tmp_path):
         made = nbformat.read(tmp_path / f"{name}.ipynb", 4)
         cells = [cell for cell in made.cells if cell.cell_type == "code"]
         text = (build_tutorials.PAGES / f"{name}.md").read_text(encoding="utf-8")
-        assert len(cells) == len(build_tutorials.CELL.findall(text)) and not any(cell.outputs for cell in cells)
+        assert len(cells) == len(build_tutorials.CELL.findall(text)) and not any(
+            cell.outputs for cell in cells
+        )

@@ -280,7 +280,9 @@ def test_a_part_that_is_not_there_is_refused_in_one_line(
     assert why in refused(command, **catalog, **given)
 
 
-def test_where_a_module_is_named_instead_of_its_part_the_error_says_so(vector_runs, monkeypatch, tmp_path, capsys):
+def test_where_a_module_is_named_instead_of_its_part_the_error_says_so(
+    vector_runs, monkeypatch, tmp_path, capsys
+):
     (tmp_path / "my_parts.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     given = ["--data", str(vector_runs.catalog), "--category", "dresses"]

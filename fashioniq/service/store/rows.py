@@ -59,8 +59,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the person and the products shown for it.
 
     `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
-    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order. `says` and
-    `question` are None after 90 days.
+    words that the model received, and `shown` a list of {"id", "score", "propensity"} in order, in conversations
+    that explore also with the 0-based "rank" by the model. `says` and `question` are None after 90 days.
     """
 
     query_id: str

@@ -6,7 +6,6 @@ import gc
 import json
 import shutil
 import threading
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,6 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from fashioniq.data.cards import Product
 from fashioniq.data.items import Items
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError
@@ -25,7 +23,6 @@ from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
-from fashioniq.service.exploring import explored, propensities
 from fashioniq.service.inference import Inference
 from fashioniq.service.problems import TITLES, Problem
 from fashioniq.service.store import Spool, Unavailable, spool
@@ -171,20 +168,28 @@ def test_effects_are_the_places_lost_without_a_word(client, talking, service):
     assert client.post("/v1/categories/dresses/search", json={**body, "turns": []}).status_code == 200
 
 
-def test_conversations_that_explore_log_how_probable_their_products_were(client, service):
+def test_conversations_that_explore_log_ranks_and_how_probable_their_products_were(client, service):
     service.explore = 1.0
     exploring, other = Talking(client, consent="training"), Talking(client, consent="service")
-    for talk in (exploring, other):
-        talk.turn(says="is navy", k=6)
+    answers = [talk.turn(says="is navy", k=6).json() for talk in (exploring, other)]
     shown, usual = (service.store.turns(talk.id)[1].shown for talk in (exploring, other))
-    assert [one["id"] for one in shown[:4]] == [one["id"] for one in usual[:4]]
-    assert [one["propensity"] for one in shown] == [1.0] * 4 + [2 / 26] * 2
-    assert [one["propensity"] for one in usual] == [1.0] * 6
-    assert len({one["id"] for one in shown}) == 6
-    few = [Product(name, "", 0.0, [], None) for name in IDS[:5]]
-    assert explored(few, 8) == few and propensities(5, 8, 5) == [1.0] * 5
-    counts = Counter(product.id for _ in range(2000) for product in explored(few, 3))
-    assert counts["p0"] == 2000 and all(850 < counts[name] < 1150 for name in IDS[1:5])
+    assert [one["id"] for one in shown] == ids(answers[0]) and len(set(ids(answers[0]))) == 6
+    assert [one["rank"] for one in answers[0]["results"]] == [1, 2, 3, 4, 5, 6]
+    assert answers[0]["notices"] == answers[1]["notices"]
+    first = [one for one in shown if one["rank"] < 4]
+    assert [one["id"] for one in first] == [one["id"] for one in usual[:4]]
+    assert [one["rank"] for one in first] == [0, 1, 2, 3]
+    assert {one["propensity"] for one in first} == {1.0}
+    drawn = [one for one in shown if one["rank"] >= 4]
+    assert len(drawn) == 2 and {one["propensity"] for one in drawn} == {2 / 26}
+    assert all(one == {"id": one["id"], "score": one["score"], "propensity": 1.0} for one in usual)
+
+
+def test_products_shown_to_someone_who_has_said_nothing_are_not_explored(client, service):
+    service.explore = 1.0
+    talk = Talking(client, consent="training")
+    talk.turn(filters={})
+    assert all("rank" not in one for turn in service.store.turns(talk.id) for one in turn.shown)
 
 
 def test_a_notice_says_when_nothing_is_near(talking, service):
