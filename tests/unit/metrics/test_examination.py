@@ -1,0 +1,51 @@
+"""How often places are looked at, from clicks on products at random places."""
+
+import numpy as np
+import pytest
+
+from fashioniq.metrics.examination import LEAST, counted, examination
+from fashioniq.service.exploring import place_probabilities
+
+EXAMINED_P = 1 / np.arange(1, 9) ** 0.7
+RELEVANCE_R = np.array([0.12, 0.1, 0.09, 0.08, 0.08, 0.07, 0.03])
+PLACE_RP = np.array([place_probabilities(rank, 8, 1000) for rank in range(50)])
+SHOWN_RP = np.vstack([PLACE_RP[:6], PLACE_RP[6:].sum(0)])
+
+
+def test_expected_clicks_give_the_examination_of_each_place():
+    shown_RP = 1e7 * SHOWN_RP
+    assert examination(shown_RP * EXAMINED_P * RELEVANCE_R[:, None], shown_RP) == pytest.approx(
+        EXAMINED_P, rel=1e-4
+    )
+
+
+def test_clicks_of_a_log_give_it_with_some_noise():
+    shown_RP = np.round(30_000 * SHOWN_RP)
+    clicks_RP = np.random.default_rng(0).poisson(shown_RP * EXAMINED_P * RELEVANCE_R[:, None])
+    found_P = examination(clicks_RP, shown_RP)
+    assert found_P[0] == 1 and found_P == pytest.approx(EXAMINED_P, rel=0.2)
+    assert (clicks_RP.sum(0) / clicks_RP.sum(0)[0])[7] < 0.7 * EXAMINED_P[
+        7
+    ]  # without the relevance of the ranks
+
+
+def test_too_few_clicks_at_one_place_give_nothing():
+    clicks_RP = np.full((2, 3), LEAST)
+    clicks_RP[:, 2] = LEAST // 2 - 1, LEAST // 2
+    assert examination(clicks_RP, np.full((2, 3), 1000)) is None
+    clicks_RP[0, 2] += 1
+    assert examination(clicks_RP, np.full((2, 3), 1000)) is not None
+
+
+@pytest.mark.parametrize("clicks", [np.zeros(3), np.zeros((2, 3)), np.full((2, 2), -1)])
+def test_other_counts_are_refused(clicks):
+    with pytest.raises(ValueError, match="same shape"):
+        examination(clicks, np.full((2, 2), 9))
+
+
+def test_drawn_products_are_counted_together():
+    clicks_RP, shown_RP = counted(
+        [[0, 30, 1], [9, 0, 1], [0, 1, -1]], [[0, 1, 0], [0, 1, 0], [1, 0, 0]], first=2
+    )
+    assert shown_RP.tolist() == [[2, 1, 0], [0, 1, 2], [1, 1, 0]]
+    assert clicks_RP.tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 0]]
