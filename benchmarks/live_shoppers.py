@@ -9,7 +9,7 @@ All shoppers of a turn talk to the models together, and each model reads the who
 import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +91,14 @@ class Log:
         credit_B = np.bincount(self.shopper_R, (self.credit_RK * self.clicked_RK).sum(1), size)
         return credit_B / np.maximum(1, np.bincount(self.shopper_R, self.clicked_RK.sum(1), size))
 
+    @property
+    def choice_B(self) -> Floats:
+        """Credit of what each shopper chose, 0 without a choice."""
+        row_S = np.nonzero(self.chosen_R >= 0)[0]
+        return np.bincount(
+            self.shopper_R[row_S], self.credit_RK[row_S, self.chosen_R[row_S]], len(self.success_B)
+        )
+
 
 class Street:
     """B shoppers with their targets and all coins that they throw, which are the same for every arm."""
@@ -101,7 +109,9 @@ class Street:
         items, self.behavior, self.seed = system.gallery.items, behavior, seed
         garments = garments_of(catalog)
         self.speaker = GarmentSpeaker([garments[name] for name in items.ids])
-        labels = [set(sum(catalog.labels[name][1:], [])) for name in items.ids]  # without the garment
+        labels = [
+            {word for words in catalog.labels[name][1:] for word in words} for name in items.ids
+        ]  # without the garment
         names = sorted(set().union(*labels))
         has_NL = np.array([[name in own for name in names] for own in labels], np.float64)
         self.alike_NN = has_NL @ has_NL.T / has_NL.sum(1, keepdims=True)  # share of the labels of the row
@@ -123,9 +133,7 @@ class Street:
     def opening(self, shopper_B: Ints) -> Ints:
         """Product of the first page that each shopper talks about, the one most like the target."""
         alike_BF = self.alike_NN[self.target_B[shopper_B, None], self.first_F]
-        return self.first_F[
-            np.where(self.first_F == self.target_B[shopper_B, None], -1, alike_BF).argmax(1)
-        ]
+        return self.first_F[np.where(self.first_F == self.target_B[shopper_B, None], -1, alike_BF).argmax(1)]
 
     def reactions(self, shopper_B: Ints, turn: int, item_BK: Ints) -> tuple[Bools, Ints, Ints]:
         """Products clicked B×K, the place of the one chosen or −1, and the product to talk about."""
