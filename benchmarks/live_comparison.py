@@ -149,13 +149,17 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shoppers", type=int, default=20_000, help="shoppers of the pool")
-    parser.add_argument("--experiments", type=int, default=200)
+    parser.add_argument("--experiments", type=int, default=200, help="experiments of each kind and size")
     parser.add_argument(
         "--bias", type=float, default=0.5, help="place p is examined with probability p^-bias"
     )
     parser.add_argument("--pairs", nargs="*", help="names of pairs that contain one of these texts")
-    parser.add_argument("--quick", action="store_true", help="a small pool and the model of the package")
+    parser.add_argument(
+        "--quick", action="store_true", help="300 shoppers, 10 experiments, the package's model"
+    )
     chosen = parser.parse_args(given)
+    if chosen.quick:
+        chosen.shoppers, chosen.experiments = min(300, chosen.shoppers), min(10, chosen.experiments)
     torch.set_num_threads(1)
     with (
         running(["python", "benchmarks/live_comparison.py", *(given or [])]),
