@@ -36,7 +36,7 @@ from fashioniq.systems import load
 
 PRODUCTS = 6000  # of the drawn catalog; a fifth of them is searched
 WORSE = 0.03  # share of successful shoppers that the degraded model loses
-STEPS = 7  # of the bisection of its noise
+STEPS = 6  # of the bisection of its noise
 
 
 class Pair(NamedTuple):
@@ -91,7 +91,7 @@ def compared(pair: Pair, street: Street, logs: Sequence[Log], experiments: int, 
 
 def noisy(system: System, street: Street, success: float, seed: int) -> tuple[System, float]:
     """The system with noise at which this share of the shoppers finds their product, and the noise, by bisection."""
-    low, high = 0.0, 4.0
+    low, high = 0.0, 2.0
     for _ in range(STEPS):
         noise = (low + high) / 2
         worse = degraded(system, noise, seed)
@@ -192,9 +192,9 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
                         alone_of[id(model)] = converse(street, [model], alone(0))
                 logs = [alone_of[id(model)] for model in pair.models]
                 found["pairs"].append(compared(pair, street, logs, chosen.experiments, chosen.seed))
+                about = provenance({"dresses": catalog.fingerprint()})
+                write_json(chosen.out, found | {"provenance": msgspec.to_builtins(about)})
                 print(f"{pair.name}: {found['pairs'][-1]['CPU seconds']:.0f} CPU seconds", flush=True)
-        about = provenance({"dresses": catalog.fingerprint()})
-        write_json(chosen.out, found | {"provenance": msgspec.to_builtins(about)})
     for text in (
         live_tables.comparisons(found, SIZES[2]),
         live_tables.estimates(found),
