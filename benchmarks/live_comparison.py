@@ -12,6 +12,7 @@ size at which 3 percent of the shoppers find their product no more: they test me
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -157,12 +158,13 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument(
         "--quick", action="store_true", help="300 shoppers, 10 experiments, the package's model"
     )
-    chosen = parser.parse_args(given)
+    words = sys.argv[1:] if given is None else list(given)
+    chosen = parser.parse_args(words)
     if chosen.quick:
         chosen.shoppers, chosen.experiments = min(300, chosen.shoppers), min(10, chosen.experiments)
     torch.set_num_threads(1)
     with (
-        running(["python", "benchmarks/live_comparison.py", *(given or [])]),
+        running(["python", "benchmarks/live_comparison.py", *words]),
         tempfile.TemporaryDirectory() as quick,
     ):
         if chosen.quick:
