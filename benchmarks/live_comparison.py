@@ -112,11 +112,11 @@ def pairs_of(
     level = converse(street, [worse], alone(0)).success_B.mean()
     equal, second = noisy(trained, street, level, 2)
     pairs = [
-        Pair("identical", (trained, trained)),
         Pair("equal: both degraded", (worse, equal)),
         Pair("worse: degraded", (trained, worse)),
         Pair("better: degraded is running", (worse, trained)),
         *[Pair(name, (trained, other)) for name, other in others.items()],
+        Pair("identical", (trained, trained)),
     ]
     return pairs, {"first": noise, "second": second}
 

@@ -114,8 +114,8 @@ class Explored:
         )
 
     def examined(self, one: Experiment) -> Floats:
-        """The position bias by the places of the choices, ones where they are too few."""
-        found_K = examination(*counted(one.rank_NK, one.chosen_NK, self.shown - DRAWN))
+        """The position bias by the places of the choices."""
+        found_K = examination(*counted(one.rank_NK, one.chosen_NK, self.shown - DRAWN), least=0)
         return np.ones(self.shown) if found_K is None else found_K
 
     def replayed(self, row_N: Ints) -> bool:
@@ -151,11 +151,14 @@ def off_policy(pool: Explored, experiments: int, seed: int) -> dict[str, Any]:
             examined_K = pool.examined(one)
             biases.append(examined_K)
             activated.append(pool.replayed(one.row_N))
-            for known, bias_K in (("", examined_K), (", bias given", pool.truth_K)):
-                log = pool.answers(one, bias_K)
-                for name, estimate in ESTIMATORS.items():
-                    of = estimate(log)
-                    intervals.setdefault(name + known, []).append((of.new - of.running, of.low, of.high))
+            log, known, ignored = (
+                pool.answers(one, bias_K) for bias_K in (examined_K, pool.truth_K, np.ones(pool.shown))
+            )
+            estimates = {name: estimate(log) for name, estimate in ESTIMATORS.items()}
+            estimates["doubly robust, bias given"] = doubly_robust(known)
+            estimates["doubly robust, bias ignored"] = doubly_robust(ignored)
+            for name, of in estimates.items():
+                intervals.setdefault(name, []).append((of.new - of.running, of.low, of.high))
             effective.append(support(log))
         found["by answers"][str(answers)] = {
             "estimators": {name: _summary(pool, np.array(rows)) for name, rows in intervals.items()},
