@@ -33,6 +33,8 @@ def test_too_few_clicks_at_one_place_give_nothing():
     clicks_RP = np.full((2, 3), LEAST)
     clicks_RP[:, 2] = LEAST // 2 - 1, LEAST // 2
     assert examination(clicks_RP, np.full((2, 3), 1000)) is None
+    assert examination(clicks_RP, np.full((2, 3), 1000), least=0)[2] == pytest.approx(0.49, abs=0.02)
+    assert examination(np.zeros((2, 3)), np.full((2, 3), 1000), least=0) is None
     clicks_RP[0, 2] += 1
     assert examination(clicks_RP, np.full((2, 3), 1000)) is not None
 
