@@ -5,6 +5,7 @@ models"; Joachims, Swaminathan and Schnabel 2017): the expected reward of an ans
 examination × relevance. The value of a model is the mean reward of its first K products per answer.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -210,7 +211,7 @@ def _table(log: LoggedAnswers, chosen_N: NDArray[np.bool_]) -> Floats:
 def _compared(log: LoggedAnswers, running_N: Floats, new_N: Floats) -> PolicyComparison:
     weight_NK = log.weights(log.new_rank_NK) - log.weights(log.running_rank_NK)
     rare = float(weight_NK.flat[np.abs(weight_NK).argmax()])
-    low, high = cluster_interval(new_N - running_N, log.cluster_N, np.clip(rare, -CLIP, CLIP))
+    low, high = cluster_interval(new_N - running_N, log.cluster_N, max(-CLIP, min(rare, CLIP)))
     return PolicyComparison(float(running_N.mean()), float(new_N.mean()), low, high)
 
 
@@ -234,6 +235,8 @@ def cluster_interval(value_N: Floats, cluster_N: NDArray[np.int64], rare: float 
         root = 3 * (np.cbrt(1 + skewness * shifted) - 1) / skewness if abs(skewness) > 1e-9 else shifted
         return float(root * np.sqrt(square * clusters / (clusters - 1)))
 
-    wide = quantile * np.sqrt((square * clusters + (rare / count_C.mean()) ** 2) / clusters / (clusters - 1))
+    wide = quantile * math.sqrt(
+        (square * clusters + (rare / count_C.mean()) ** 2) / clusters / (clusters - 1)
+    )
     low, high = mean - moved(quantile), mean - moved(-quantile)
     return (min(low, mean - wide), high) if rare < 0 else (low, max(high, mean + wide))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from sqlalchemy import delete, insert, update
 
 from fashioniq.cli import main
@@ -21,9 +21,11 @@ from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.store import open_store
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.sample.dialect import in_dialect
+from fashioniq.service.exploring import explored_ranks, propensity
 from fashioniq.service.learning.export import read_sessions
 from fashioniq.service.learning.gate import replay
 from fashioniq.service.learning.growth import grow
+from fashioniq.service.learning.off_policy_gate import first_products
 from fashioniq.service.learning.rules import LiveSession, LiveStep
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load, zero_shot
@@ -172,6 +174,7 @@ def test_a_model_that_learnt_the_dialect_is_activated(learn, tmp_path, world, ca
     assert len(pairs) == sum(len(one.steps) for one in held if one.split == "train") - len(erased.steps)
     gate = json.loads((tmp_path / "learned/gate.json").read_text())
     assert gate["passed"] and "crimson" in gate["new_words"]  # others said it, too
+    assert "no later conversation explored" in gate["notes"][0]
     assert "crimson" in (tmp_path / "learned/report.html").read_text()
 
     again = main(["forget", "--database", database]), capsys.readouterr()
@@ -183,6 +186,52 @@ def test_a_model_that_learnt_the_dialect_is_activated(learn, tmp_path, world, ca
     assert len(line.splitlines()) == 1 and str(tmp_path / "learned") in line
     id = line.split("--deleted ")[1].split("`")[0]
     assert main(["forget", "--database", database, "--deleted", id]) == 0 and not capsys.readouterr().err
+
+
+def write_explored(path, world):
+    """A copy of the log whose later conversations explored."""
+    shutil.copy(world.log, path)
+    store, system = Store.open(f"sqlite:///{path}"), load(world.run, split="all")
+    random.seed(0)
+    for session, turns, _ in store.log("dresses")[-TESTED:]:
+        # the replay looks at answers with ranks only
+        rows = [
+            replace(one, heard={"clauses": [one.says]}, shown=[{"id": "-", "rank": 0}]) for one in turns[1:]
+        ]
+        changes = [(tables.session, tables.session.c.id == session.id, {"arm": "explore"})]
+        for row, order in zip(rows, first_products(system, rows), strict=True):
+            ranks = explored_ranks(8, len(order))
+            chances = [propensity(rank, 8, len(order)) for rank in ranks]
+            shown = [
+                {"id": order[rank], "score": 0.0, "propensity": chance, "rank": rank}
+                for rank, chance in zip(ranks, chances, strict=True)
+            ]
+            values = {"shown": shown, "heard": row.heard}
+            changes.append((tables.turn, tables.turn.c.query_id == row.query_id, values))
+        store.write(
+            lambda connection, changes=changes: [
+                connection.execute(update(table).where(which).values(values))
+                for table, which, values in changes
+            ]
+        )
+    store.close()
+
+
+def test_conversations_that_explored_are_judged_by_what_both_models_show(learn, world, tmp_path, capsys):
+    write_explored(tmp_path / "explored.db", world)
+    code, _ = learn(tmp_path / "explored.db")
+    gate = json.loads((tmp_path / "learned/gate.json").read_text())
+    (row,) = [one for one in gate["rows"] if one["name"].startswith("choices per 100 answers")]
+    assert (
+        code == 1
+        and row["count"] == TURNS * TESTED
+        and row["low"] <= row["new"] - row["running"] <= row["high"]
+    )
+    assert any("of the new model's own, fewer than 300" in reason for reason in gate["reasons"])
+    assert (
+        row["name"] in (tmp_path / "learned/report.html").read_text()
+        and row["name"] in capsys.readouterr().out
+    )
 
 
 def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world):

@@ -11,11 +11,12 @@ import msgspec
 
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import composed, tokenize
-from fashioniq.service.learning.signals import target_of
+from fashioniq.service.learning.signals import Target, target_of
 from fashioniq.service.store import EventRow, SessionRow, TurnRow
 from fashioniq.service.store.scrub import REMOVED
 
 A_DAY = 20  # sessions of one client
+MOST_UNSEEN = 3.0  # weight of a choice at a place that is rarely looked at
 TITLE_WORDS = 4  # consecutive words of the target's title that a text must not have
 SPLITS = ("train", "val", "test")
 _URL = re.compile(r"https?://|www\.", re.IGNORECASE)
@@ -76,7 +77,8 @@ class LearningSessions:
     """Sessions that may be learned from, and those of the gate, whose split is test.
 
     `counts` are the numbers of sessions and turns that each rule left out. `clients` are the clients of the
-    sessions, `shown` the products that were shown before `cut`.
+    sessions, `shown` the products that were shown before `cut`. `explored` are sessions from `cut` on that explored,
+    of people who do not train, and `examined` is the examination of the places of an answer, if it is known.
     """
 
     sessions: list[LiveSession]
@@ -84,17 +86,21 @@ class LearningSessions:
     cut: datetime | None
     clients: dict[str, str]
     shown: set[str]
+    explored: Sequence[Logged] = ()
+    examined: Sequence[float] = ()
 
     def of(self, *splits: str) -> list[LiveSession]:
         """Sessions of some splits."""
         return [one for one in self.sessions if one.split in splits]
 
 
-def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> LearningSessions:
+def choose(
+    log: Sequence[Logged], shop: Shop, held_out: float, words: int, examined: Sequence[float] = ()
+) -> LearningSessions:
     """Choose sessions of a log, which is ordered by time.
 
     The latest `held_out` of the sessions test only, and the earlier ones never do. `words` is the number of
-    words that the model reads at once.
+    words that the model reads at once, `examined` the examination of the places of an answer, if it is known.
     """
     counts: Counter[str] = Counter()
     cut = log[int(len(log) * (1 - held_out))][0].created_at if log else None
@@ -103,6 +109,7 @@ def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Le
         client = _client(session)
         days[client, session.created_at.date().isoformat()] += 1
         target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
+        unseen = unseen_weight(turns, target, examined) if target else 1.0
         target = target and target._replace(product=shop.named(target.product))
         split = shop.split_of.get(target.product, "") if target else ""
         late = cut is not None and session.created_at >= cut
@@ -126,7 +133,7 @@ def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Le
                     session=session.id,
                     split=split,
                     target=target.product,
-                    weight=target.weight,
+                    weight=target.weight * unseen,
                     signal=target.signal,
                     model=session.model,
                     begun=session.created_at,
@@ -139,7 +146,33 @@ def choose(log: Sequence[Logged], shop: Shop, held_out: float, words: int) -> Le
         counts["sessions of clients on both sides"] = len(kept) - len(disjoint)
     earlier = [turns for session, turns, _ in log if cut is not None and session.created_at < cut]
     shown = {one["id"] for turns in earlier for turn in turns for one in turn.shown}
-    return LearningSessions(disjoint, dict(counts), cut, clients, shown)
+    training = {clients[one.session] for one in disjoint if one.split != "test"}
+    explored = [
+        one
+        for one in log
+        if one[0].arm == "explore" and cut is not None and one[0].created_at >= cut
+        if one[0].origin not in ("test", "bot") and clients[one[0].id] not in training
+    ]
+    return LearningSessions(
+        sessions=disjoint,
+        counts=dict(counts),
+        cut=cut,
+        clients=clients,
+        shown=shown,
+        explored=explored,
+        examined=examined,
+    )
+
+
+def unseen_weight(turns: Sequence[TurnRow], target: Target, examined: Sequence[float]) -> float:
+    """Inverse examination of the place where the target was chosen, up to MOST_UNSEEN, so that choices at places that
+    are rarely looked at count as much as others (Joachims, Swaminathan and Schnabel 2017); 1 if it is not known.
+    """
+    for turn in turns:
+        ids = [one["id"] for one in turn.shown[: len(examined)]]
+        if turn.query_id == target.query_id and target.product in ids:
+            return min(MOST_UNSEEN, 1 / examined[ids.index(target.product)])
+    return 1.0
 
 
 def client_disjoint(sessions: Iterable[LiveSession], clients: Mapping[str, str]) -> list[LiveSession]:

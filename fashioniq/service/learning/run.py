@@ -28,6 +28,8 @@ from fashioniq.service.learning import export
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.service.learning.gate import against_untrained, judge, replay
 from fashioniq.service.learning.growth import grow, new_words
+from fashioniq.service.learning.off_policy_gate import judge_off_policy
+from fashioniq.service.learning.places import examined_places
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
 from fashioniq.service.learning.untrained import covered, is_untrained, linear_start, untrained_searches
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict
@@ -69,7 +71,7 @@ def learn(settings: Learn) -> Gate:
                 )
             shop = shop_of(catalog, features, store)  # reads pictures, so before the log
             log = store.log(catalog.category)
-            chosen = choose(log, shop, settings.held_out, retriever.max_words)
+            chosen = choose(log, shop, settings.held_out, retriever.max_words, examined_places(log))
             consents = store.count_by_consent(catalog.category)
             print(_summary(chosen, len(log), consents))
             stored = sum(consents.values())
@@ -178,12 +180,16 @@ def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
 def _judged(
     settings: Learn, trained: TrainRetriever, catalog: Catalog, chosen: LearningSessions, place: Path
 ) -> Verdict:
-    """Verdict of the gate on the test sessions and on simulated dialogs; `place` is for temporary files."""
+    """Verdict of the gate on the test sessions, on later ones that explored, and on simulated dialogs; `place` is for
+    temporary files.
+    """
     runs = settings.run, settings.out / "run"
     held_out = chosen.of("test")
-    about_test = {said.item for one in held_out for said in one.steps} <= set(catalog.ids("test"))
-    split = "test" if about_test else ALL  # what the service searched
+    mentioned = {said.item for one in held_out for said in one.steps}
+    mentioned |= {one["id"] for _, turns, _ in chosen.explored for turn in turns for one in turn.shown}
+    split = "test" if mentioned <= set(catalog.ids("test")) else ALL  # what the service searched
     systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
+    off_policy = judge_off_policy(chosen.explored, systems[0], systems[1], chosen.examined)
     running, new = (replay(system, held_out) for system in systems)
     untrained = is_untrained(settings.run)  # reads texts, which no simulated user writes
     users = read_run(settings.out / "run", RetrieverRun).users
@@ -197,6 +203,9 @@ def _judged(
         shown=chosen.shown,
         min_targets=settings.min_targets,
     )
+    verdict.rows += off_policy.rows
+    verdict.reasons += off_policy.reasons
+    verdict.notes += off_policy.notes
     if untrained:
         return verdict
     for name, search in untrained_searches(catalog, split, settings.device, place):
@@ -257,9 +266,9 @@ def _summary(chosen: LearningSessions, count: int, consents: dict[str, int]) -> 
 
 def _print_verdict(verdict: Verdict, out: Path) -> None:
     for row in verdict.rows:
-        interval = (
-            "" if row.low is None else f" (95 % interval {row.low:+.3f} to {row.high:+.3f}, p {row.p:.4f})"
-        )
+        p = "" if row.p is None else f", p {row.p:.4f}"
+        interval = "" if row.low is None else f" (95 % interval {row.low:+.3f} to {row.high:+.3f}{p})"
         print(f"{row.name}: running {row.running:.3f}, new {row.new:.3f}{interval}")
+    print(*verdict.notes, sep="\n")
     print("passes the gate" if verdict.passed else f"does not pass the gate: {'; '.join(verdict.reasons)}")
     print(f"report in {out / 'report.html'}")

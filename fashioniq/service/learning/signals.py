@@ -11,11 +11,12 @@ WEIGHTS = {"this_is_it": 1.0, "purchase": 1.0, "add_to_cart": 0.7}
 
 
 class Target(NamedTuple):
-    """The product that a session was about, the signal that tells it, and its weight in training."""
+    """The product that a session was about, the signal that tells it, its weight in training, and the turn."""
 
     product: str
     signal: str
     weight: float
+    query_id: str = ""
 
 
 def target_of(events: Sequence[EventRow], said_at: Mapping[str, datetime]) -> Target | None:
@@ -39,4 +40,4 @@ def target_of(events: Sequence[EventRow], said_at: Mapping[str, datetime]) -> Ta
     if not found:
         return None
     best = max(found, key=lambda one: (WEIGHTS[one.action], one.server_at))
-    return Target(str(best.product_id), best.action, WEIGHTS[best.action])
+    return Target(str(best.product_id), best.action, WEIGHTS[best.action], best.query_id)

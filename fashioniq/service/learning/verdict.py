@@ -8,7 +8,7 @@ import msgspec
 class MeasureComparison(msgspec.Struct, kw_only=True):
     """A measure of both models over `count` turns.
 
-    Where the new one must be higher, also the 95 % bootstrap interval of the difference and p of a randomization test.
+    Where the new one must be higher, also the 95 % interval of the difference, and p where there is a test.
     """
 
     name: str
@@ -22,11 +22,12 @@ class MeasureComparison(msgspec.Struct, kw_only=True):
 
 
 class Verdict(msgspec.Struct, kw_only=True):
-    """Result of the gate; `reasons` are the conditions that were not met."""
+    """Result of the gate; `reasons` are the conditions that were not met, `notes` what limits the figures."""
 
     targets: int
     rows: list[MeasureComparison]
     reasons: list[str]
+    notes: list[str] = []
 
     @property
     def passed(self) -> bool:

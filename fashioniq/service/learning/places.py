@@ -1,0 +1,38 @@
+"""How much shoppers look at each place of an answer, from the conversations of a log that explored."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fashioniq.metrics.examination import counted, examination
+from fashioniq.service.exploring import DRAWN
+from fashioniq.service.learning.rules import Logged
+from fashioniq.service.learning.signals import WEIGHTS
+from fashioniq.service.store import TurnRow
+
+CHOICES = {*WEIGHTS, "click"}  # actions that tell that a place was examined
+
+
+def has_explored(turn: TurnRow) -> bool:
+    """Whether products of this answer were drawn."""
+    return bool(turn.shown) and "rank" in turn.shown[0]
+
+
+def examined_places(log: Sequence[Logged]) -> list[float]:
+    """Examination of the places of an answer of the usual length, relative to the first; empty with too few choices.
+
+    A product counts as chosen once per answer. Tests and bots do not count.
+    """
+    answers = [
+        ([one["rank"] for one in turn.shown], [(turn.query_id, one["id"]) in chosen for one in turn.shown])
+        for session, turns, events in log
+        if session.origin not in ("test", "bot")
+        for chosen in [{(one.query_id, one.product_id) for one in events if one.action in CHOICES}]
+        for turn in turns
+        if has_explored(turn)
+    ]
+    if not answers:
+        return []
+    usual = Counter(len(ranks) for ranks, _ in answers).most_common(1)[0][0]
+    rank_NK, chosen_NK = zip(*(one for one in answers if len(one[0]) == usual), strict=True)
+    found_K = examination(*counted(rank_NK, chosen_NK, max(0, usual - DRAWN)))
+    return [] if found_K is None else found_K.tolist()
