@@ -90,7 +90,7 @@ def sequential(
     `budgets` are the numbers of shoppers by which it is asked whether the challenger was activated.
     """
     counts_P = np.arange(PEEKED, MOST // method.shoppers + 1, PEEKED)
-    factor_P = np.array([half_width(int(count), 1.0) for count in counts_P])
+    factor_P = np.array([half_width(method.shoppers * int(count), method.shoppers) for count in counts_P])
 
     def stops(kind: Callable[..., Floats]) -> tuple[Floats, Floats]:
         """Shoppers at which each experiment stops, infinite if never, and the sign of its verdict."""

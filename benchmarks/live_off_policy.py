@@ -22,6 +22,7 @@ from fashioniq.metrics.off_policy import (
 )
 from fashioniq.metrics.significance import bootstrap_interval, per_target
 from fashioniq.service.exploring import DRAWN, explored_ranks, place_probabilities
+from fashioniq.service.learning.off_policy_gate import LEAST_EFFECTIVE, MOST_UNSUPPORTED
 
 ESTIMATORS: dict[str, Callable[[LoggedAnswers], PolicyComparison]] = {
     "clipped": clipped_ips,
@@ -42,11 +43,12 @@ def exploring(rankings: Sequence[Sequence[int]], k: int, draw: random.Random) ->
 
 
 class Experiment(NamedTuple):
-    """Logged answers N: rows of the pool, numbers of shoppers, ranks shown by the running model, and what was chosen."""
+    """Logged answers N: rows of the pool, numbers of shoppers, ranks shown, and what was clicked and chosen."""
 
     row_N: Ints
     session_N: Ints
     rank_NK: Ints
+    clicked_NK: Bools
     chosen_NK: Bools
 
 
@@ -58,7 +60,7 @@ class Explored:
     """
 
     def __init__(self, log: Log, street: Street, seed: int) -> None:
-        self.log, self.shown = log, log.item_RK.shape[1]
+        self.log, self.street, self.shown = log, street, log.item_RK.shape[1]
         self.truth_K = street.behavior.examination_K
         running_RD, new_RD = log.ranked_RMD[:, 0], log.ranked_RMD[:, 1]
         self.new_of_running_RD, self.running_of_new_RD = (
@@ -97,7 +99,14 @@ class Explored:
         random.seed(int(draw.integers(2**31)))  # the service has no seed
         rank_NK = np.array([explored_ranks(self.shown, ANY) for _ in row_N])
         examined_NK = draw.random(rank_NK.shape) < self.truth_K
-        return Experiment(row_N, session_N, rank_NK, examined_NK & (rank_NK == self.target_RM[row_N, :1]))
+        chosen_NK = examined_NK & (rank_NK == self.target_RM[row_N, :1])
+        examined_NK &= chosen_NK.cumsum(1) - chosen_NK == 0  # nothing after the target
+        item_NK = np.take_along_axis(self.log.ranked_RMD[row_N, 0], rank_NK, 1)
+        alike_NK = self.street.alike_NN[self.log.target_R[row_N, None], item_NK]
+        behavior = self.street.behavior
+        perceived_NK = alike_NK + behavior.noise * draw.standard_normal(rank_NK.shape)
+        clicked_NK = examined_NK & ((perceived_NK > behavior.clicks) | chosen_NK)
+        return Experiment(row_N, session_N, rank_NK, clicked_NK, chosen_NK)
 
     def answers(self, one: Experiment, examined_K: Floats) -> LoggedAnswers:
         """The log of an experiment, for a given position bias."""
@@ -114,8 +123,8 @@ class Explored:
         )
 
     def examined(self, one: Experiment) -> Floats:
-        """The position bias by the places of the choices."""
-        found_K = examination(*counted(one.rank_NK, one.chosen_NK, self.shown - DRAWN), least=0)
+        """The position bias by the places of clicks and choices."""
+        found_K = examination(*counted(one.rank_NK, one.clicked_NK, self.shown - DRAWN), least=0)
         return np.ones(self.shown) if found_K is None else found_K
 
     def replayed(self, row_N: Ints) -> bool:
@@ -145,7 +154,7 @@ def off_policy(pool: Explored, experiments: int, seed: int) -> dict[str, Any]:
     }
     for answers in ANSWERS:
         draw, intervals, activated = np.random.default_rng((seed, answers)), {}, []
-        biases, effective = [], []
+        biases, effective, passed = [], [], []
         for _ in range(experiments):
             one = pool.drawn(answers, draw)
             examined_K = pool.examined(one)
@@ -159,9 +168,13 @@ def off_policy(pool: Explored, experiments: int, seed: int) -> dict[str, Any]:
             estimates["doubly robust, bias ignored"] = doubly_robust(ignored)
             for name, of in estimates.items():
                 intervals.setdefault(name, []).append((of.new - of.running, of.low, of.high))
-            effective.append(support(log))
+            can = support(log)
+            effective.append(can)
+            enough = can.effective >= LEAST_EFFECTIVE and can.unsupported <= MOST_UNSUPPORTED
+            passed.append(enough and estimates["doubly robust"].low > 0)
         found["by answers"][str(answers)] = {
             "estimators": {name: _summary(pool, np.array(rows)) for name, rows in intervals.items()},
+            "off-policy gate activates": 100 * float(np.mean(passed)),
             "replay activates": 100 * float(np.mean(activated)),
             "position bias": np.mean(biases, 0).tolist(),
             "standard deviation of the position bias": np.std(biases, 0).tolist(),

@@ -51,12 +51,16 @@ def gates(found: dict[str, Any]) -> str:
     for pair in found["pairs"]:
         tests = {row["method"]: row["sequential"]["activated by answers"] for row in pair["methods"]}
         for answers, size in pair["off-policy"]["by answers"].items():
-            given = [size["replay activates"], *(one["activates"] for one in size["estimators"].values())]
+            given = [
+                size["replay activates"],
+                size["off-policy gate activates"],
+                *(one["activates"] for one in size["estimators"].values()),
+            ]
             tested = [by[answers] for by in tests.values()]
             rows.append(
                 [pair["pair"], f"{pair['truth']:+.2f}", answers, *(f"{one:.0f}" for one in (*given, *tested))]
             )
-    names = ["replay", *size["estimators"], *tests]
+    names = ["replay", "off-policy gate", *size["estimators"], *tests]
     return _table("; ".join(["pair; truth; answers", *names]), rows)
 
 
