@@ -154,6 +154,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument(
         "--bias", type=float, default=0.5, help="place p is examined with probability p^-bias"
     )
+    parser.add_argument("--leaves", type=float, default=0.15, help="probability to leave after a turn")
     parser.add_argument("--pairs", nargs="*", help="names of pairs that contain one of these texts")
     parser.add_argument(
         "--quick", action="store_true", help="300 shoppers, 10 experiments, the package's model"
@@ -173,7 +174,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
             catalog = Catalog(Path(quick) / "shop/catalog", "dresses")
         else:
             catalog, trained, others = systems(chosen.demo)
-        behavior = Behavior(bias=chosen.bias)
+        behavior = Behavior(bias=chosen.bias, leaves=chosen.leaves)
         street = Street(catalog, trained, chosen.shoppers, behavior, chosen.seed)
         pairs, noise = pairs_of(trained, street, others)
         found: dict[str, Any] = {
