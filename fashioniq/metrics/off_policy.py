@@ -219,8 +219,8 @@ def cluster_interval(value_N: Floats, cluster_N: NDArray[np.int64], rare: float 
     """95 % interval of the mean of values that are independent between clusters only; infinite for one cluster.
 
     Student's interval of the linearized ratio of sums, corrected for skewness (Hall 1992, "On the removal of skewness
-    by transformation"). A few rewards have great weights, and a log without one of them looks too certain: on the side
-    of `rare`, the greatest such weight, the interval has at least the variance of one more answer of this value.
+    by transformation"). A few rewards have great weights, and a log in which they are missing looks too certain: on the
+    side of `rare`, the greatest such weight, the interval is instead Student's with one more answer of this value.
     """
     sum_C, count_C = np.bincount(cluster_N, value_N), np.bincount(cluster_N)
     clusters, mean = len(sum_C), float(value_N.mean())
@@ -238,5 +238,6 @@ def cluster_interval(value_N: Floats, cluster_N: NDArray[np.int64], rare: float 
     wide = quantile * math.sqrt(
         (square * clusters + (rare / count_C.mean()) ** 2) / clusters / (clusters - 1)
     )
-    low, high = mean - moved(quantile), mean - moved(-quantile)
-    return (min(low, mean - wide), high) if rare < 0 else (low, max(high, mean + wide))
+    low = mean - (wide if rare < 0 else moved(quantile))
+    high = mean + (wide if rare > 0 else -moved(-quantile))
+    return low, high

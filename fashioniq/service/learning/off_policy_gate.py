@@ -74,8 +74,8 @@ def judge_off_policy(
     same = [one for one in answers if len(one.ids) == usual]
     left_out["of another number of products"] += len(answers) - len(same)
     notes = [f"{count:,} explored answers left out: {why}" for why, count in left_out.items() if count]
-    if not same:
-        return OffPolicy([], ["the running model gives none of the explored answers of the log again"], notes)
+    if len({one.client for one in same}) < 2:
+        return OffPolicy([], ["a replay gives the explored answers of fewer than two clients again"], notes)
     if len(examined) != usual:
         notes.append(f"fewer than {LEAST} choices at a place: all places count as examined alike")
         examined = [1.0] * usual
@@ -108,7 +108,7 @@ def judge_off_policy(
     notes.append(
         f"the explored answers are worth {can.effective:.0f} of the new model's own; {can.unsupported:.0%} of what it "
         "would show is never explored and counts as never chosen; the interval of a model that is not better is above "
-        "zero in at most 2.5 % of the cases"
+        "zero in about 2.5 % of the cases at most"
     )
     return OffPolicy([row], reasons, notes)
 

@@ -111,7 +111,8 @@ def test_answers_that_a_replay_does_not_give_are_left_out(explored):
         "that the running model no longer gives": "4",
     }
     none = judge_off_policy(other, GALLERY, BETTER)
-    assert none.reasons == ["the running model gives none of the explored answers of the log again"]
+    assert none.reasons == ["a replay gives the explored answers of fewer than two clients again"]
+    assert judge_off_policy(sessions[:1], GALLERY, BETTER).reasons == none.reasons
 
 
 def test_clicks_and_second_choices_of_a_product_are_no_reward(explored):
