@@ -124,7 +124,8 @@ class Explored:
 
     def examined(self, one: Experiment) -> Floats:
         """The position bias by the places of clicks and choices."""
-        found_K = examination(*counted(one.rank_NK, one.clicked_NK, self.shown - DRAWN), least=0)
+        counts = counted(one.rank_NK, one.clicked_NK, self.shown - DRAWN, one.chosen_NK)
+        found_K = examination(*counts, least=0)
         return np.ones(self.shown) if found_K is None else found_K
 
     def replayed(self, row_N: Ints) -> bool:

@@ -43,13 +43,23 @@ def examination(clicks_RP: Any, impressions_RP: Any, least: int = LEAST) -> NDAr
     return examined_P
 
 
-def counted(rank_NK: Any, chosen_NK: Any, first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def counted(
+    rank_NK: Any, chosen_NK: Any, first: int, final_NK: Any = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Clicks and impressions by row and place, (first + 1)×K, of N answers that explored.
 
     `rank_NK` are the 0-based ranks of the products at each place, −1 where there is none, `chosen_NK` whether they were
-    chosen; ranks from `first` on were drawn, and share the last row.
+    chosen; ranks from `first` on were drawn, and share the last row. With `final_NK`, the choices of what was looked for,
+    (2·first + 2)×K: the rows of these choices, then those of others. In the latter, places after a final choice do
+    not count, as shoppers may have looked no further.
     """
     rank_NK, chosen_NK = np.asarray(rank_NK), np.asarray(chosen_NK, dtype=bool)
+    if final_NK is not None:
+        final_NK = np.asarray(final_NK, dtype=bool)
+        looked_NK = np.where(final_NK.cumsum(1) - final_NK > 0, -1, rank_NK)
+        parts = counted(rank_NK, final_NK, first), counted(looked_NK, chosen_NK & ~final_NK, first)
+        clicks, impressions = (np.concatenate(both) for both in zip(*parts, strict=True))
+        return clicks, impressions
     row_NK = np.minimum(rank_NK, first)
     place_NK = np.broadcast_to(np.arange(rank_NK.shape[1]), rank_NK.shape)
 
