@@ -49,9 +49,9 @@ def counted(
     """Clicks and impressions by row and place, (first + 1)×K, of N answers that explored.
 
     `rank_NK` are the 0-based ranks of the products at each place, −1 where there is none, `chosen_NK` whether they were
-    chosen; ranks from `first` on were drawn, and share the last row. With `final_NK`, the choices of what was looked for,
-    (2·first + 2)×K: the rows of these choices, then those of others. In the latter, places after a final choice do
-    not count, as shoppers may have looked no further.
+    chosen; ranks from `first` on were drawn, and share the last row. `final_NK` are the choices of what was looked for:
+    their rows come first, then those of other choices, so that there are 2·first + 2. In the latter, places after a
+    final choice do not count, as shoppers may have looked no further.
     """
     rank_NK, chosen_NK = np.asarray(rank_NK), np.asarray(chosen_NK, dtype=bool)
     if final_NK is not None:
