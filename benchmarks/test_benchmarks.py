@@ -15,11 +15,18 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import counts
+import live_comparison
+import live_methods
+import live_shoppers
 import obeying
 import plain
 import speed
 import stages
 import user_correlation
+
+from fashioniq.data.catalog import Catalog
+from fashioniq.sample.shop import make_shop
+from fashioniq.systems import load
 
 COMPARED = [name for name in stages.STAGES if name != "attributes"]
 SMALL = stages.Setting(counts.SMALL)
@@ -175,3 +182,78 @@ def test_evaluations_are_read_from_their_folders_also_of_sessions(tmp_path):
     assert found["rows"][0]["tau"] == pytest.approx(1)
     with pytest.raises(SystemExit, match="found 0"):
         user_correlation.table(tmp_path, "nobody", ["simulator"])
+
+
+@pytest.fixture(scope="module")
+def street(tmp_path_factory):
+    """40 shoppers in the package's shop, and its system."""
+    root = tmp_path_factory.mktemp("street")
+    system = load(make_shop(root), split="all", device="cpu")
+    catalog = Catalog(root / "catalog", "dresses")
+    return live_shoppers.Street(catalog, system, 40, live_shoppers.Behavior(), 0), system
+
+
+def test_shoppers_choose_the_target_that_they_examine_and_look_no_further(street):
+    shoppers, system = street
+    log = live_shoppers.converse(shoppers, [system], live_shoppers.alone(0))
+    found_RK = log.item_RK == log.target_R[:, None]
+    chosen_R = log.chosen_R >= 0
+    assert 0 < chosen_R.sum() == log.success_B.sum() < found_RK.any(1).sum()
+    assert (found_RK.argmax(1) == log.chosen_R)[chosen_R].all()
+    assert all(
+        not log.clicked_RK[row, place + 1 :].any() for row, place in enumerate(log.chosen_R) if place >= 0
+    )
+    assert log.clicked_RK[chosen_R, log.chosen_R[chosen_R]].all()
+    turns_B = np.bincount(log.shopper_R)
+    assert turns_B.min() >= 1 and 1 < turns_B.max() <= shoppers.behavior.turns
+    first = log.turn_R == 0  # a product that was talked about is not shown again
+    assert not (log.item_RK[first] == shoppers.opening(log.shopper_R[first])[:, None]).any()
+
+
+def test_interleaving_of_two_copies_has_no_credit_and_the_same_conversations(street):
+    shoppers, system = street
+    alone = live_shoppers.converse(shoppers, [system], live_shoppers.alone(0))
+    arm = live_methods.arms(system.gallery.items.ids)["team draft"]
+    both = live_shoppers.converse(shoppers, [system, system], arm)
+    assert (both.item_RK == alone.item_RK).all() and (both.chosen_R == alone.chosen_R).all()
+    assert not both.score_B.any() and not both.choice_B.any()
+
+
+def test_noise_in_the_weights_changes_answers_and_leaves_the_model(street):
+    shoppers, system = street
+    before = system.retriever.bag_GD.clone()
+    worse = live_shoppers.degraded(system, 2.0, 0)
+    assert torch.equal(system.retriever.bag_GD, before) and worse.wording is system.wording
+    logs = [live_shoppers.converse(shoppers, [one], live_shoppers.alone(0)) for one in (system, worse)]
+    assert logs[0].ranked_RMD[:40].tolist() != logs[1].ranked_RMD[:40].tolist()
+
+
+def test_tests_of_simulated_shoppers_hold_their_level_and_power():
+    draw = np.random.default_rng(0)
+    score_B = draw.choice([-1.0, 0.0, 1.0], 5000, p=[0.2, 0.5, 0.3])
+    method = live_methods.interleaving("scores", score_B)
+    found = live_methods.fixed(method, round(method.needed), 400, draw)
+    assert found["covered"] == pytest.approx(95, abs=4) and found["error"] == pytest.approx(5, abs=4)
+    assert found["power"] == pytest.approx(80, abs=7) and found["wrong sign"] == 0
+    ends = live_methods.sequential(method, {"all": 20_000}, 40, draw)
+    assert ends["ended"] == ends["activated by answers"]["all"] == 100 and ends["error"] <= 10
+
+
+def test_live_comparisons_are_measured_beside_the_truth(tmp_path, capsys):
+    out = tmp_path / "live.json"
+    live_comparison.main(["--quick", "--shoppers", "60", "--experiments", "3", "--out", str(out)])
+    found = json.loads(out.read_text())
+    pairs = {pair["pair"]: pair for pair in found["pairs"]}
+    assert len(pairs) == 4 and found["provenance"]["command"].startswith(
+        "python benchmarks/live_comparison.py"
+    )
+    same = pairs["identical"]
+    assert same["truth"] == same["off-policy"]["truth"] == 0
+    assert all(row["sequential"]["ended"] == 0 for row in same["methods"] if row["method"] != "A/B")
+    for size in same["off-policy"]["by answers"].values():
+        assert size["replay activates"] == 0
+        assert all(one["activates"] == 0 for one in size["estimators"].values())
+    worse, better = pairs["worse: degraded"], pairs["better: degraded is running"]
+    assert worse["truth"] == -better["truth"] <= 0
+    printed = capsys.readouterr().out
+    assert "| worse: degraded | " in printed and "doubly robust, bias given" in printed

@@ -23,16 +23,24 @@ def examined_places(log: Sequence[Logged]) -> list[float]:
     A product counts as chosen once per answer. Tests and bots do not count.
     """
     answers = [
-        ([one["rank"] for one in turn.shown], [(turn.query_id, one["id"]) in chosen for one in turn.shown])
+        (
+            [one["rank"] for one in turn.shown],
+            *([(turn.query_id, one["id"]) in some for one in turn.shown] for some in (chosen, final)),
+        )
         for session, turns, events in log
         if session.origin not in ("test", "bot")
-        for chosen in [{(one.query_id, one.product_id) for one in events if one.action in CHOICES}]
+        for chosen, final in [
+            [
+                {(one.query_id, one.product_id) for one in events if one.action in actions}
+                for actions in (CHOICES, WEIGHTS)
+            ]
+        ]
         for turn in turns
         if has_explored(turn)
     ]
     if not answers:
         return []
-    usual = Counter(len(ranks) for ranks, _ in answers).most_common(1)[0][0]
-    rank_NK, chosen_NK = zip(*(one for one in answers if len(one[0]) == usual), strict=True)
-    found_K = examination(*counted(rank_NK, chosen_NK, max(0, usual - DRAWN)))
+    usual = Counter(len(ranks) for ranks, *_ in answers).most_common(1)[0][0]
+    rank_NK, chosen_NK, final_NK = zip(*(one for one in answers if len(one[0]) == usual), strict=True)
+    found_K = examination(*counted(rank_NK, chosen_NK, max(0, usual - DRAWN), final_NK))
     return [] if found_K is None else found_K.tolist()

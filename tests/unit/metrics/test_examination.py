@@ -33,6 +33,8 @@ def test_too_few_clicks_at_one_place_give_nothing():
     clicks_RP = np.full((2, 3), LEAST)
     clicks_RP[:, 2] = LEAST // 2 - 1, LEAST // 2
     assert examination(clicks_RP, np.full((2, 3), 1000)) is None
+    assert examination(clicks_RP, np.full((2, 3), 1000), least=0)[2] == pytest.approx(0.49, abs=0.02)
+    assert examination(np.zeros((2, 3)), np.full((2, 3), 1000), least=0) is None
     clicks_RP[0, 2] += 1
     assert examination(clicks_RP, np.full((2, 3), 1000)) is not None
 
@@ -49,3 +51,14 @@ def test_drawn_products_are_counted_together():
     )
     assert shown_RP.tolist() == [[2, 1, 0], [0, 1, 2], [1, 1, 0]]
     assert clicks_RP.tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 0]]
+
+
+def test_places_after_what_the_shopper_looked_for_do_not_count():
+    draw = np.random.default_rng(0)
+    rank_NK = draw.permuted(np.tile(np.arange(3), (60_000, 1)), axis=1)
+    examined_NK = draw.random(rank_NK.shape) < [1, 0.7, 0.5]
+    final_NK = examined_NK & (rank_NK == draw.integers(9, size=(60_000, 1)))
+    examined_NK &= final_NK.cumsum(1) - final_NK == 0  # nobody looks further
+    clicked_NK = final_NK | (examined_NK & (draw.random(rank_NK.shape) < 0.3))
+    assert examination(*counted(rank_NK, clicked_NK, 3, final_NK)) == pytest.approx([1, 0.7, 0.5], abs=0.03)
+    assert examination(*counted(rank_NK, clicked_NK, 3))[2] < 0.47
