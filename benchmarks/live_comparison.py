@@ -54,8 +54,9 @@ def compared(pair: Pair, street: Street, logs: Sequence[Log], experiments: int, 
     methods = [split_test(*logs)]
     for name, arm in arms(ids).items():
         log = converse(street, pair.models, arm)
-        methods.append(interleaving(name, log.score_B))
-        methods.append(interleaving(f"{name}, choices", log.choice_B))
+        # as in the service: the product chosen, or else the clicks
+        methods.append(interleaving(name, np.where(log.success_B, log.choice_B, log.score_B)))
+        methods.append(interleaving(f"{name}, all clicks", log.score_B))
     truth = methods[0].mean
     per_shopper = len(logs[0].turn_R) / len(logs[0].success_B)
     budgets = {str(answers): answers / per_shopper for answers in ANSWERS}

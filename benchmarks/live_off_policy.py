@@ -125,7 +125,7 @@ class Explored:
     def examined(self, one: Experiment) -> Floats:
         """The position bias by the places of clicks and choices."""
         counts = counted(one.rank_NK, one.clicked_NK, self.shown - DRAWN, one.chosen_NK)
-        found_K = examination(*counts, least=0)
+        found_K = examination(*counts)
         return np.ones(self.shown) if found_K is None else found_K
 
     def replayed(self, row_N: Ints) -> bool:

@@ -5,20 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST = 50  # choices at each place; with fewer, the standard error of the last place is above a quarter
 _PRIOR = 1.0  # choices of each place if all were examined alike, and of each row at the mean rate
 _ROUNDS = 10_000
 _CLOSE = 1e-10
 
 
-def examination(clicks_RP: Any, impressions_RP: Any, least: int = LEAST) -> NDArray[np.float64] | None:
-    """Probability that each of P places is examined, relative to the first, P; None below `least` choices at a place.
+def examination(clicks_RP: Any, impressions_RP: Any) -> NDArray[np.float64] | None:
+    """Probability that each of P places is examined, relative to the first, P; None without any choice.
 
     A row R has all products of the same rank by the model, or all that were drawn. Within a row, the place must not
     depend on the product (intervention harvesting: Agarwal et al. 2019, "Estimating position bias without intrusive
     interventions"; Joachims, Swaminathan and Schnabel 2017). Choices are Poisson with the mean impressions ×
     examination × relevance of the row; the most likely values with a weak prior are found by alternating updates.
-    Estimators of rewards do better with a bias from few choices than with none (`least` 0), which needs one choice.
+    From few choices it is uncertain, but estimators of rewards do far better with it than without any.
     Raises ValueError for counts that are negative or of different shapes.
     """
     clicks_RP, impressions_RP = np.asarray(clicks_RP, dtype=float), np.asarray(impressions_RP, dtype=float)
@@ -29,7 +28,7 @@ def examination(clicks_RP: Any, impressions_RP: Any, least: int = LEAST) -> NDAr
     ):
         raise ValueError("expected clicks and impressions as two matrices of the same shape, none negative")
     clicks_R, clicks_P = clicks_RP.sum(1), clicks_RP.sum(0)
-    if clicks_P.min() < least or not clicks_P.sum():
+    if not clicks_P.sum():
         return None
     rate = clicks_RP.sum() / impressions_RP.sum()
     examined_P = np.ones(len(clicks_P))

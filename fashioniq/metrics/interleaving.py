@@ -31,9 +31,7 @@ class Interleaved:
         self.propensities.append(propensity)
 
 
-def team_draft(
-    running: Sequence[str], challenger: Sequence[str], k: int, draw: random.Random
-) -> Interleaved:
+def team_draft(running: Sequence[str], challenger: Sequence[str], k: int, draw: random.Random) -> Interleaved:
     """Interleave two rankings to k places (Radlinski, Kurup and Joachims 2008).
 
     In each round a coin tells which model takes its best remaining product first, and the other one takes the next. A
@@ -44,7 +42,9 @@ def team_draft(
         if pair[0] == pair[1]:
             shown.add(pair[0], 0.0, 1.0)
             pair = _best(running, challenger, shown.items)
-            if pair and len(shown.items) < k:  # who took the last one second is as uncertain as who took it first
+            if (
+                pair and len(shown.items) < k
+            ):  # who took the last one second is as uncertain as who took it first
                 place = draw.randrange(2)
                 same = pair[0] == pair[1]
                 shown.add(pair[place], 0.0 if same else 2.0 * place - 1, 1.0 if same else 0.5)

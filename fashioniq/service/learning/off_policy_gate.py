@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from fashioniq.files import UserError
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
-from fashioniq.metrics.examination import LEAST
 from fashioniq.metrics.off_policy import LoggedAnswers, doubly_robust, support
 from fashioniq.service.exploring import DEEPEST, DRAWN, place_probabilities
 from fashioniq.service.learning.places import has_explored
@@ -77,7 +76,7 @@ def judge_off_policy(
     if len({one.client for one in same}) < 2:
         return OffPolicy([], ["a replay gives the explored answers of fewer than two clients again"], notes)
     if len(examined) != usual:
-        notes.append(f"fewer than {LEAST} choices at a place: all places count as examined alike")
+        notes.append("nothing was chosen: all places count as examined alike")
         examined = [1.0] * usual
     log = _logged(same, np.array(examined))
     found, can = doubly_robust(log), support(log)
@@ -96,7 +95,7 @@ def judge_off_policy(
             f"the explored answers are worth {can.effective:.0f} of the new model's own, fewer than {LEAST_EFFECTIVE}; "
             "learn again when shoppers have had more, or explore more (serve --explore)"
         )
-    if can.unsupported > MOST_UNSUPPORTED:
+    if not row.passed and can.unsupported > MOST_UNSUPPORTED:  # what is never shown counts as never chosen
         reasons.append(
             f"exploring never shows {can.unsupported:.0%} of what the new model would show, more than "
             f"{MOST_UNSUPPORTED:.0%}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fashioniq.metrics.examination import LEAST, counted, examination
+from fashioniq.metrics.examination import counted, examination
 from fashioniq.service.exploring import place_probabilities
 
 EXAMINED_P = 1 / np.arange(1, 9) ** 0.7
@@ -29,14 +29,13 @@ def test_clicks_of_a_log_give_it_with_some_noise():
     ]  # without the relevance of the ranks
 
 
-def test_too_few_clicks_at_one_place_give_nothing():
-    clicks_RP = np.full((2, 3), LEAST)
-    clicks_RP[:, 2] = LEAST // 2 - 1, LEAST // 2
-    assert examination(clicks_RP, np.full((2, 3), 1000)) is None
-    assert examination(clicks_RP, np.full((2, 3), 1000), least=0)[2] == pytest.approx(0.49, abs=0.02)
-    assert examination(np.zeros((2, 3)), np.full((2, 3), 1000), least=0) is None
-    clicks_RP[0, 2] += 1
-    assert examination(clicks_RP, np.full((2, 3), 1000)) is not None
+def test_few_clicks_say_little_and_none_nothing():
+    shown_RP = np.full((2, 3), 1000)
+    many_RP = np.array([[50, 50, 24], [50, 50, 25]])
+    assert examination(many_RP, shown_RP)[2] == pytest.approx(0.49, abs=0.02)
+    assert examination(many_RP // 25, shown_RP)[2] == pytest.approx(0.4, abs=0.1)
+    assert examination(np.eye(2, 3), shown_RP)[2] > 0.4  # of two clicks
+    assert examination(np.zeros((2, 3)), shown_RP) is None
 
 
 @pytest.mark.parametrize("clicks", [np.zeros(3), np.zeros((2, 3)), np.full((2, 2), -1)])
