@@ -180,6 +180,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
         pairs, noise = pairs_of(trained, street, others)
         found: dict[str, Any] = {
             "protocol": "comparison of models by simulated shoppers",
+            "category": "dresses",
             "behavior": vars(behavior),
             "seed": chosen.seed,
             "shoppers": chosen.shoppers,
@@ -197,6 +198,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
                 logs = [alone_of[id(model)] for model in pair.models]
                 found["pairs"].append(compared(pair, street, logs, chosen.experiments, chosen.seed))
                 about = provenance({"dresses": catalog.fingerprint()})
+                found["rows"] = live_tables.flat(found)
                 write_json(chosen.out, found | {"provenance": msgspec.to_builtins(about)})
                 print(f"{pair.name}: {found['pairs'][-1]['CPU seconds']:.0f} CPU seconds", flush=True)
     for text in (

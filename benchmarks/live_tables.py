@@ -71,3 +71,43 @@ def _number(value: float | None, decimals: int = 0) -> str:
 def _table(head: str, rows: list[list[str]]) -> str:
     names = head.split("; ")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, ["---"] * len(names), *rows))
+
+
+def flat(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same as rows of results/live: comparisons, estimates and gates by the name in `method`, in percent."""
+    rows: list[dict[str, Any]] = []
+    for pair in found["pairs"]:
+        name, tests = pair["pair"].partition(":")[0], pair["methods"]
+        for row in tests:
+            sizes, there, ends = row["by shoppers"].values(), row["at the shoppers needed"], row["sequential"]
+            rows.append(
+                {
+                    "method": f"{name}, {row['method']}",
+                    "difference": 100 * row["mean"],
+                    "covered": sum(one["covered"] for one in sizes) / len(sizes),
+                    "error": sum(one["error"] for one in sizes) / len(sizes),
+                    "wrong decisions": ends["error"],
+                    "decided": ends["ended"],
+                    "shoppers": row["shoppers needed"],
+                    "of A/B": row["share of A/B's"] and 100 * row["share of A/B's"],
+                    "power": there and there["power"],
+                }
+            )
+        of = pair["off-policy"]
+        for answers, size in of["by answers"].items():
+            for estimator, one in size["estimators"].items():
+                rows.append(
+                    {
+                        "method": f"{name}, {estimator}, {answers} answers",
+                        "truth": of["supported truth"],
+                        "covered": one["supported truth covered"],
+                        "deviation": one["standard deviation"],
+                    }
+                )
+            gates = {
+                "replay": size["replay activates"],
+                "off-policy": size["off-policy gate activates"],
+            }
+            gates |= {row["method"]: row["sequential"]["activated by answers"][answers] for row in tests}
+            rows.append({"method": f"{name}, {answers} answers", **gates})
+    return rows

@@ -49,7 +49,24 @@ class UserAgreement(Metrics, kw_only=True):
     rows: list[dict[str, Any]]
 
 
+class LiveTrials(Metrics, kw_only=True):
+    """Output of benchmarks/live_comparison.py: `experiments` with `shoppers` whose preferences are known.
+
+    A row for each way to compare two models, estimator and gate.
+    """
+
+    PROTOCOL: ClassVar[str] = "comparison of models by simulated shoppers"
+    category: str
+    seed: int
+    shoppers: int
+    experiments: int
+    products: int
+    behavior: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+
 KINDS[UserAgreement.PROTOCOL] = UserAgreement
+KINDS[LiveTrials.PROTOCOL] = LiveTrials
 
 
 @dataclass(frozen=True)

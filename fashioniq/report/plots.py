@@ -136,6 +136,7 @@ def interval_plot(points: Sequence[tuple[int, float, float]], name: str) -> Plot
         axes.plot(counts, values, color=_FIRST, linewidth=2)
         axes.axhline(0, color=_INK, alpha=0.6, linewidth=0.8)
         axes.set(xlabel="conversations", ylabel="difference")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
     count, value, half = points[-1]
     text = f"Line plot of the difference over conversations. After {count}: {value:.3f} ± {half:.3f}"
