@@ -210,7 +210,7 @@ def accepted(arguments: list[str]) -> int:
 def environments(room: Room, rng: Random) -> Case:
     commands = [name for name in valid(room) if name not in SLOW or rng.random() < 0.2]
     served = rng.random() < 0.15
-    command = rng.choice(("serve", "learn", "forget", "api-key") if served else commands)
+    command = rng.choice(("serve", "learn", "forget", "api-key", "compare-live") if served else commands)
     names = rng.sample(list(AROUND), rng.choice((1, 1, 1, 2)))
     if served:
         given = options(room, room.copy("log.db"))[command]

@@ -60,12 +60,13 @@ def options(room: Room, database: Path) -> dict[str, Options]:
         "learn": {"run": run, "database": url, "out": room.path("out"), "epochs": 1, "min_targets": 2},
         "forget": {"database": url, "session": "s1"},
         "api-key": {"database": url, "scopes": ["search"]},
+        "compare-live": {"database": url, "run": run, "most": 200, "out": room.path("live.html")},
     }
 
 
 @hostile("options of the service", 450, 6)
 def options_of_the_service(room: Room, rng: Random) -> Case:
-    command = rng.choice(("serve", "serve", "learn", "forget", "api-key"))
+    command = rng.choice(("serve", "serve", "learn", "forget", "api-key", "compare-live"))
     valid = options(room, room.copy("log.db"))[command]
     make = config_of if rng.random() < 0.5 else options_of
     arguments, what = make(room, rng, command, valid)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fashioniq.config import CompareLive
 from fashioniq.data.catalog import ALL
-from fashioniq.files import UserError
+from fashioniq.files import UserError, check_writable
 from fashioniq.metrics.sequential import ERROR, LEAST
 from fashioniq.report.live_comparison import write_live_comparison_page
 from fashioniq.service.experiments import check_comparable
@@ -20,6 +20,8 @@ from fashioniq.service.store import ExperimentRow, Store
 
 def run(settings: CompareLive) -> list[LiveComparison]:
     """Begin a comparison with --run; print how the latest one of each category stands, and end it if it is decided."""
+    if settings.out is not None:
+        check_writable(settings.out)
     store = Store.open(settings.database, create=False)
     try:
         if settings.run is not None:

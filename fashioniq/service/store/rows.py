@@ -83,8 +83,10 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     undone_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if not all(isinstance(one.get("id"), str) for one in self.shown):
-            raise ValueError("a product that was shown has no id")
+        for one in self.shown:
+            numbers = [value for key, value in one.items() if key != "id"]
+            if not isinstance(one.get("id"), str) or not all(map(_is_number, numbers)):
+                raise ValueError("a product that was shown has no id, or no number where one belongs")
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,14 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     ended_at: datetime | None = None
     verdict: str | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.error < 1 and self.most > 0):
+            raise ValueError("an experiment has no rule that can end it")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and -1e300 < value < 1e300  # JSON has NaN, and integers of any size
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):

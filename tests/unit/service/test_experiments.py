@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import EngineError
@@ -237,6 +238,20 @@ def test_a_category_has_one_comparison_at_a_time(service):
     (ended,) = service.store.experiments("dresses")
     assert ended.verdict == "running" and ended.ended_at and service.store.running_experiments() == []
     assert service.store.experiment("cmp_2") is None
+
+
+@pytest.mark.parametrize("wrong", [{"error": 0.0}, {"error": 1.5}, {"most": 0}])
+def test_an_experiment_has_a_rule_that_ends_it(service, wrong):
+    with pytest.raises(ValueError, match="no rule"):
+        replace_struct(begun(service), **wrong)
+
+
+@pytest.mark.parametrize("credit", ["x", None, float("nan"), 10**400, [1]])
+def test_what_was_shown_has_numbers(service, talking, credit):
+    talking.turn(says="is navy")
+    (_, row) = service.store.turns(talking.id)
+    with pytest.raises(ValueError, match="no number"):
+        replace_struct(row, shown=[row.shown[0] | {"credit": credit}])
 
 
 def click(client, talk, answer, name, action="click"):
