@@ -22,6 +22,8 @@ def run(settings: CompareLive) -> list[LiveComparison]:
     """Begin a comparison with --run; print how the latest one of each category stands, and end it if it is decided."""
     if settings.out is not None:
         check_writable(settings.out)
+        if settings.out.is_dir():
+            raise UserError(f"--out is the folder {settings.out}; give a file, such as live.html")
     store = Store.open(settings.database, create=False)
     try:
         if settings.run is not None:
