@@ -101,6 +101,7 @@ def flat(found: dict[str, Any]) -> list[dict[str, Any]]:
                         "method": f"{name}, {estimator}, {answers} answers",
                         "truth": of["supported truth"],
                         "covered": one["supported truth covered"],
+                        "above the truth": one["above the truth"],
                         "deviation": one["standard deviation"],
                     }
                 )
