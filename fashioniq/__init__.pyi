@@ -608,7 +608,7 @@ def compare_live(
     run: str | Path | None = ...,
     method: Literal["team-draft", "probabilistic", "split"] = ...,
     most: int = ...,
-    end: bool = ...,
+    end: str | None = ...,
     out: str | Path | None = ...,
 ) -> list[LiveComparison]: ...
 

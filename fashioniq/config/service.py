@@ -129,8 +129,12 @@ class CompareLive(InDatabase):
     most: int = option(
         10_000, "number of conversations after which the comparison ends without a decision", least=100
     )
-    end: bool = option(False, "end the comparisons that run")
+    end: str | None = option(None, "category whose comparison is ended")
     out: Path | None = option(None, "page to write")
+
+    def validate(self) -> None:
+        if self.run and self.end:
+            raise UserError("--run begins a comparison and --end ends one; give one of them")
 
 
 @dataclass(kw_only=True)

@@ -173,10 +173,12 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
         ended, swept = threading.Event(), 0.0
 
         def refresh() -> None:
-            nonlocal swept
             service.models.refresh_all()
             service.experiments.refresh()
             service.models.settle()
+
+        def sweep() -> None:
+            nonlocal swept
             if time.monotonic() - swept > SWEEP:
                 service.store.sweep(service.store.now())
                 swept = time.monotonic()
@@ -190,7 +192,7 @@ def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any
 
         def run() -> None:
             while not ended.wait(REFRESH):
-                for task in (refresh, replay):
+                for task in (refresh, sweep, replay):
                     try:
                         task()
                     except Exception as error:

@@ -1,6 +1,7 @@
 """Which of two models answers in a conversation, while they are compared in the service."""
 
 import logging
+import math
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from fashioniq.service.exploring import DEEPEST
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem
 from fashioniq.service.served_model import Served
-from fashioniq.service.store import ExperimentRow, SessionRow, Store
+from fashioniq.service.store import ExperimentRow, SessionRow, Store, Unavailable
 
 log = logging.getLogger("fashioniq.service")
 
@@ -19,7 +20,7 @@ log = logging.getLogger("fashioniq.service")
 class Contenders(NamedTuple):
     """The models of a conversation: the one that answers, then one that answers if it fails.
 
-    With an interleaving `method` each answer has products of both. `arm` is what a session of an experiment sees.
+    With an interleaving `method` each answer has products of both. `arm` is what the `session` of an experiment sees.
     """
 
     models: Sequence[Served]
@@ -27,6 +28,7 @@ class Contenders(NamedTuple):
     experiment: str | None = None
     arm: str | None = None
     missing: bool = False  # whether one of them could not be loaded
+    session: str = ""
 
     @property
     def interleaved(self) -> bool:
@@ -37,10 +39,20 @@ class Contenders(NamedTuple):
         """Products that each model has to find for k places."""
         return max(k, DEEPEST) if self.method == "probabilistic" else k
 
-    def interleave(self, rankings: Sequence[Sequence[str]], k: int) -> Interleaved:
-        """One list of k products of the rankings of both models."""
+    @property
+    def reader(self) -> Served:
+        """The model by which words are understood: of two that answer, that which knows more words."""
+
+        def words(served: Served) -> float:
+            vocabulary = served.system.vocabulary
+            return math.inf if vocabulary is None else len(vocabulary)
+
+        return max(self.models, key=words) if self.interleaved else self.models[0]
+
+    def interleave(self, rankings: Sequence[Sequence[str]], k: int, turns: int) -> Interleaved:
+        """One list of k products of the rankings of both models, after some turns; a longer one begins alike."""
         interleave = team_draft if self.method == "team-draft" else probabilistic
-        return interleave(rankings[0], rankings[1], k, random.Random())
+        return interleave(rankings[0], rankings[1], k, random.Random(f"{self.session} {turns}"))
 
 
 class Experiments:
@@ -50,25 +62,32 @@ class Experiments:
         self.store, self.models = store, models
         self._running: dict[str, tuple[ExperimentRow, Served]] = {}
         self._known: dict[str, ExperimentRow] = {}
-        self._unusable: set[str] = set()
+        self._refused: dict[str, str] = {}  # why experiments get no conversations
+        self._gone: set[str] = set()  # versions that could not be loaded, which is not tried again
 
     def refresh(self) -> None:
-        """Take over which experiments run, and load their challengers."""
+        """Take over which experiments need conversations, and load their challengers."""
         running = {}
-        found = self.store.running_experiments()
+        found = [
+            one
+            for one in self.store.running_experiments()
+            if self.store.count_conversations(one.id) < one.most
+        ]
         self.models.compared = {version for one in found for version in (one.running, one.challenger)}
         for one in found:
             try:
-                challenger = self.models.version(one.challenger)
-                check_comparable(self.models.version(one.running), challenger)
+                challenger = self._model(one.challenger)
+                check_comparable(self._model(one.running), challenger)
                 running[one.category] = one, challenger
+            except Unavailable:
+                raise
             except (Problem, UserError) as error:
-                if one.id not in self._unusable:
-                    log.warning("no conversations for the experiment %s: %s", one.id, error)
-                self._unusable.add(one.id)
+                if (reason := str(error)) != self._refused.get(one.id):
+                    log.warning("no conversations for the experiment %s: %s", one.id, reason)
+                self._refused[one.id] = reason
         self._running = running
 
-    def assigned(self, served: Served, consent: str, origin: str) -> Contenders:
+    def assigned(self, served: Served, session: str, consent: str, origin: str) -> Contenders:
         """The models of a new conversation with the active model; a coin chooses one for method "split".
 
         Conversations whose shopper did not agree to measurements, and those of tests and bots, take no part.
@@ -79,7 +98,7 @@ class Experiments:
             return Contenders([served])
         one, challenger = found
         if one.method != "split":
-            return Contenders([served, challenger], one.method, one.id, "both")
+            return Contenders([served, challenger], one.method, one.id, "both", session=session)
         models = [("running", served), ("challenger", challenger)]
         random.shuffle(models)
         return Contenders([model for _, model in models], one.method, one.id, models[0][0])
@@ -87,17 +106,34 @@ class Experiments:
     def contenders(self, session: SessionRow) -> Contenders:
         """The models of a stored conversation that can be loaded. Raises Problem if none can."""
         one = self._experiment(session.experiment)
-        if one is None:
+        if one is None or session.consent == "none":  # or no longer
             return Contenders([self.models.version(session.model)])
         models, failures = [], []
         for version in sorted((one.running, one.challenger), key=lambda name: name != session.model):
             try:
-                models.append(self.models.version(version))
+                models.append(self._model(version))
             except Problem as problem:
                 failures.append(problem)
         if not models:
             raise failures[0]
-        return Contenders(models, one.method, one.id, session.arm, bool(failures))
+        return Contenders(models, one.method, one.id, session.arm, bool(failures), session.id)
+
+    def _model(self, version: str) -> Served:
+        """A model. Raises Problem if it cannot be loaded, which may take long and is tried once."""
+        if version in self._gone:
+            raise Problem("model-retired")
+        try:
+            return self.models.version(version)
+        except Problem as problem:
+            if problem.code in ("model-retired", "unknown-model"):
+                self._gone.add(version)
+            raise
+        except Unavailable:
+            raise
+        except Exception as error:
+            log.warning("%s cannot be loaded: %s", version, type(error).__name__)
+            self._gone.add(version)
+            raise Problem("model-retired") from None
 
     def _experiment(self, id: str | None) -> ExperimentRow | None:
         if id is not None and id not in self._known and (found := self.store.experiment(id)) is not None:
@@ -112,6 +148,11 @@ def check_comparable(running: Served, challenger: Served) -> None:
             raise UserError(
                 f"expected models that show products, found {served.version}, which asks questions"
             )
+    if None not in (running.uploads, challenger.uploads) and running.uploads is not challenger.uploads:
+        raise UserError(
+            f"expected models with the same encoder of pictures, found others of {running.version} and "
+            f"{challenger.version}; extract features with one predictor for both"
+        )
     if challenger.category != running.category or challenger.products_sha256 != running.products_sha256:
         raise UserError(
             f"expected models of the same products, found {challenger.category} of "

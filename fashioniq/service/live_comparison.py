@@ -31,7 +31,7 @@ class LiveComparison(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment at the moment; the last of `standings` has all conversations that count.
 
     `excluded` are those in which a model failed. `needed` are those after which it is decided if the difference stays
-    as it is, None if that is too small. `verdict` is "challenger", "running" or "no difference", None while it is open.
+    as it is, None if that is too small. `verdict` is "challenger", "running" or "undecided", None while it is open.
     """
 
     experiment: ExperimentRow
@@ -44,7 +44,7 @@ class LiveComparison(msgspec.Struct, frozen=True, kw_only=True):
 def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     """How an experiment stands after its first `most` conversations."""
     log = store.experiment_log(experiment.id)
-    counted = [one for one in log if not any(turn.heard.get("failed") for turn in one[1])]
+    counted = [one for one in log if not any("failed" in one for turn in one[1] for one in turn.shown)]
     excluded, counted = len(log) - len(counted), counted[: experiment.most]
     split, count = experiment.method == "split", len(counted)
     value_N = np.array([_success(one) if split else _credit(one) for one in counted])
@@ -60,7 +60,7 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     if verdict is None and abs(last.difference) > last.half:
         verdict = "challenger" if last.difference > 0 else "running"
     elif verdict is None and count >= experiment.most:
-        verdict = "no difference"
+        verdict = "undecided"
     elif verdict is None and (wanted := needed(last.difference, variance, experiment.error)):
         wanted = wanted if wanted <= experiment.most else None
     return LiveComparison(

@@ -179,7 +179,7 @@ def _choose(visit: Visit, sent: Sent) -> str:
 def _consent(visit: Visit, sent: Sent) -> None:
     consent = "none" if visit.private else sent.consent
     if visit.session is not None or consent != "none":
-        visit.service.store.set_consent(visit.started(sent).id, consent)
+        visit.service.store.set_consent(visit.started(sent, consent=consent).id, consent)
 
 
 def _delete(visit: Visit, sent: Sent) -> str:

@@ -177,7 +177,9 @@ def reply_of(
     wanted: Wanted,
     eligible: int,
     watch: Watch,
+    shown: Sequence[Product] | None = None,
 ) -> RankingReply:
+    """The reply with the nearest products, or with those `shown` in their place."""
     turns, wishes = len(live.state.turns), live.wishes
     read = wishes if served.system.wording else None
     return RankingReply(
@@ -191,7 +193,9 @@ def reply_of(
         heard=wanted.heard,
         filters=wanted.filters,
         holding=holding(wishes, wanted.filters),
-        results=[result(served, one, rank, wanted.texts, read) for rank, one in enumerate(products, 1)],
+        results=[
+            result(served, one, rank, wanted.texts, read) for rank, one in enumerate(shown or products, 1)
+        ],
         facets=facets(served, wishes, wanted.filters) if wanted.facets else None,
         notices=[
             *notices(served, turns, wanted.heard, wanted.notes, None if products else wanted.filters),

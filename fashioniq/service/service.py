@@ -28,7 +28,7 @@ from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnBody
-from fashioniq.service.searches import Searches, Wanted, Watch, check_known, stored_reply
+from fashioniq.service.searches import Searches, Wanted, Watch, check_known, row_of, stored_reply
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
@@ -67,10 +67,11 @@ class Service:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         watch, served = Watch(), self.models.active(request.category)
         explores = request.consent == "training" and random.random() < self.explore
+        id = f"ses_{secrets.token_hex(16)}"
         contenders = (
             Contenders([served], arm="explore")
             if explores
-            else self.experiments.assigned(served, request.consent, origin)
+            else self.experiments.assigned(served, id, request.consent, origin)
         )
         served = contenders.models[0]
         start = served.spelled(request.start)
@@ -81,7 +82,7 @@ class Service:
         with store_errors():
             client = self.store.client_hmac(request.client_id) if request.client_id else None
         session = SessionRow(
-            id=f"ses_{secrets.token_hex(16)}",
+            id=id,
             category=served.category,
             model=served.version,
             client=client,
@@ -97,7 +98,7 @@ class Service:
         about, filters = start.product_id or start.picture_id, request.filters
         found = Understood(DialogStep(), HeardReply(), filters)
         if start.text:
-            found = said(served, start.text, None, "", filters, at="/start/text")
+            found = said(contenders.reader, start.text, None, "", filters, at="/start/text")
             filters = over(found.filters, filters)
         texts = [start.text or ""]
         wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=request.facets)
@@ -110,7 +111,7 @@ class Service:
                 return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
 
             given = answer(self.searches, contenders, live_of, wanted, watch)
-        first = given.row(session.id, 0, wanted, self.store.now())
+        first = row_of(session.id, 0, given.live, given.ranking, wanted, at=now)
         heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
         first = replace(first, kind="start", about=about, says=says, heard=heard)
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
@@ -179,7 +180,7 @@ class Service:
                 raise wrong(f"/{field}", "not_shown", "not-shown")
         question = last.heard.get("asks", "")
         about = last.heard.get("offers") if served.asks else named(served, turns, request)
-        found = self._understood(served, turns, request, about, question)
+        found = self._understood(contenders.reader, turns, request, about, question)
 
         def before(served: Served) -> Callable[[], Dialog]:
             if served.draws and found.step.says:  # words that replace all others
@@ -197,7 +198,8 @@ class Service:
             given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
         else:
             given = answer(self.searches, contenders, live_of, wanted, watch)
-        row = given.row(session.id, last.n + 1, wanted, self.store.now())
+        at = self.store.now()
+        row = row_of(session.id, last.n + 1, given.live, given.ranking, wanted, at=at)
         row = replace(
             row,
             kind="drop" if request.drop else kind_of(found.step),

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from fashioniq.service.forms import Sent, cookie_name
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.schemas import SessionBody, StartBody, TurnBody
+from fashioniq.service.schemas import Consent, SessionBody, StartBody, TurnBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow
@@ -43,13 +43,14 @@ class Visit:
         """Whether the browser asks not to use what is said (Global Privacy Control)."""
         return self.request.headers.get("sec-gpc") == "1"
 
-    def started(self, sent: Sent, start: StartBody | None = None) -> SessionRow:
-        """The session, which begins with the first form that is sent."""
+    def started(self, sent: Sent, start: StartBody | None = None, consent: Consent = "none") -> SessionRow:
+        """The session, which begins with the first form that is sent, then with this consent."""
         if self.stale:
             raise Problem("session-expired")
         if self.session is None:
             self.request.app.state.access.limit(self.request, "sessions")
-            wanted = SessionBody(category=self.served.category, start=start or StartBody())
+            first = start or StartBody()
+            wanted = SessionBody(category=self.served.category, start=first, consent=consent)
             answer = self.service.start(wanted, "page", key="page", secret=sent.key)
             self.session = self.service.open(answer.session_id, answer.session_token)
             self.cookie = f"{answer.session_id}.{answer.session_token}"

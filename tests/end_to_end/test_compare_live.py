@@ -87,8 +87,12 @@ def test_a_comparison_ends_by_hand_and_tells_of_another_active_model(opened, cap
     assert (experiment.method, experiment.most, experiment.error) == ("split", 200, 0.05)
     service.models.activate(experiment.challenger)
     assert main(compare) == 0
-    assert "another model was activated; end the comparison with --end" in capsys.readouterr().out
-    assert main([*compare, "--end"]) == 0
+    assert "another model was activated; end the comparison with --end dresses" in capsys.readouterr().out
+    assert main([*compare, "--end", "tops"]) == 2
+    assert "expected a comparison of tops, found none" in capsys.readouterr().err
+    assert main([*compare, "--end", "dress", "--run", "x"]) == 2
+    assert "give one of them" in capsys.readouterr().err
+    assert main([*compare, "--end", "dress"]) == 0
     assert "ended by hand" in capsys.readouterr().out
     assert service.store.experiment(experiment.id).verdict == "ended by hand"
     service.store.activate_model(experiment.running)

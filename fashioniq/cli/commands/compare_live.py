@@ -4,6 +4,7 @@ import secrets
 from functools import partial
 from pathlib import Path
 
+from fashioniq.categories import canonical
 from fashioniq.config import CompareLive
 from fashioniq.data.catalog import ALL
 from fashioniq.files import UserError, check_writable
@@ -28,16 +29,18 @@ def run(settings: CompareLive) -> list[LiveComparison]:
     try:
         if settings.run is not None:
             _begin(store, settings, settings.run)
-        found = []
+        ended, found = settings.end and canonical(settings.end), []
         for category in store.categories():
             for experiment in store.experiments(category)[-1:]:
                 one = live_comparison(store, experiment)
-                if settings.end and one.verdict is None:
+                if ended == category and one.verdict is None:
                     one = _ended(store, one, "ended by hand")
                 elif one.verdict and experiment.ended_at is None:
                     one = _ended(store, one, one.verdict)
                 print("\n".join(_lines(store, one)))
                 found.append(one)
+        if ended and ended not in [one.experiment.category for one in found]:
+            raise UserError(f"expected a comparison of {ended}, found none; correct --end")
         if not found:
             raise UserError(
                 "expected a comparison in the database, found none; begin one with --run CHALLENGER, a run of the "
@@ -114,7 +117,10 @@ def _lines(store: Store, one: LiveComparison) -> list[str]:
     elif one.verdict is not None:
         lines.append(f"ended: {one.verdict}" if "ended" not in one.verdict else one.verdict)
     elif active is None or active.id != experiment.running:
-        lines.append("no more conversations: another model was activated; end the comparison with --end")
+        lines.append(
+            "no more conversations: another model was activated; end the comparison with --end "
+            f"{experiment.category}"
+        )
     elif one.needed is not None:
         lines.append(
             f"open; decided after about {one.needed - last.count:,} more conversations if it stays so"

@@ -1,12 +1,12 @@
 """Comparisons of two models in service."""
 
 import msgspec
-from sqlalchemy import Connection, insert, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from fashioniq.files import UserError
 from fashioniq.service.store.database import Database, find
 from fashioniq.service.store.rows import ExperimentRow
-from fashioniq.service.store.tables import experiment
+from fashioniq.service.store.tables import experiment, session
 
 
 class ExperimentTable(Database):
@@ -18,7 +18,7 @@ class ExperimentTable(Database):
         def work(connection: Connection) -> None:
             for other in find(connection, ExperimentRow, experiment.c.category == new.category, _RUNNING):
                 raise UserError(
-                    f"{other.challenger} is compared with {other.running} already; end that by --end first"
+                    f"{other.challenger} is compared with {other.running} already; end that by --end {new.category}"
                 )
             connection.execute(insert(experiment).values(msgspec.structs.asdict(new)))
 
@@ -32,6 +32,11 @@ class ExperimentTable(Database):
     def running_experiments(self) -> list[ExperimentRow]:
         """Experiments that have not ended."""
         return self.read(lambda connection: find(connection, ExperimentRow, _RUNNING))
+
+    def count_conversations(self, id: str) -> int:
+        """Number of conversations of an experiment."""
+        counted = select(func.count()).where(session.c.experiment == id)
+        return self.read(lambda connection: connection.scalar(counted)) or 0
 
     def experiment(self, id: str) -> ExperimentRow | None:
         """An experiment, or None."""

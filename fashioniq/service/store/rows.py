@@ -62,7 +62,8 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `about` is the product that the request refers to, `question` the question that it answers, `word_ids` the
     words that the model received, and `shown` a list of {"id", "score", "propensity"} in order, also with the 0-based
-    "rank" by the model in conversations that explore, and with "credit" in interleaved lists (metrics/interleaving.py).
+    "rank" by the model in conversations that explore, "credit" in interleaved lists (metrics/interleaving.py), and
+    "failed" where a model answers for another one.
     `says` and `question` are None after 90 days.
     """
 
@@ -149,7 +150,7 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `method` is what each of them sees: one of the models ("split"), or lists of both ("team-draft", "probabilistic").
     `error` and `most` are the rule that ends it, which is fixed when it begins: the probability of a wrong decision,
-    and the number of conversations after which there is no difference to be found. `verdict` is how it ended.
+    and the number of conversations after which it ends undecided. `verdict` is how it ended.
     """
 
     id: str

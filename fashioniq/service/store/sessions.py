@@ -67,8 +67,8 @@ class Sessions(Database):
         return self._log(session.c.category == category, session.c.consent == consent)
 
     def experiment_log(self, id: str) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
-        """The same of the sessions of an experiment."""
-        return self._log(session.c.experiment == id)
+        """The same of the sessions of an experiment whose consent was not withdrawn."""
+        return self._log(session.c.experiment == id, session.c.consent != "none")
 
     def _log(self, *chosen: Any) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
         def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:

@@ -4,21 +4,25 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
+from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import EngineError
 from fashioniq.metrics.sequential import half_width
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.live_comparison import live_comparison
 from fashioniq.service.problems import Problem
 from fashioniq.service.store import ExperimentRow
-from tests.unit.service.conftest import Talking, served, showing_system
+from tests.unit.service.conftest import WORDS, Talking, served, showing_system
+from tests.unit.service.test_page import Shopper
 
 RUNNING, CHALLENGER = "dresses@2026-01-01-0", "dresses@2026-01-01-1"
 
 
-def begun(service, method="team-draft", **fields):
+def begun(service, method="team-draft", reload=True, **fields):
     """The service with a comparison, as a process finds it."""
-    service.models.register(service.models.folder / "dresses-1")
+    if reload:
+        service.models.register(service.models.folder / "dresses-1")
     experiment = ExperimentRow(
         id="cmp_1",
         category="dresses",
@@ -86,7 +90,9 @@ def test_an_interleaved_answer_has_products_of_both_models(service, client, meth
         for name, credit in contributed.items():
             in_one = [name in of for of in of_both]
             assert credit in {(True, False): (-1,), (False, True): (1,), (True, True): (-1, 0, 1)}[*in_one]
-    assert all(0 < one["propensity"] <= 1 for one in row.shown) and "failed" not in row.heard
+    assert all(0 < one["propensity"] <= 1 for one in row.shown) and not any(
+        "failed" in one for one in row.shown
+    )
     assert ids(usual.turn(says="is navy with longer sleeves", about=about).json()) == of_both[0][:8]
     assert "credit" not in service.store.turns(usual.id)[1].shown[0]
     # both models have heard the first turn
@@ -161,7 +167,7 @@ def test_the_other_model_answers_for_one_that_fails(service, client, broken):
     other = 1 if broken == RUNNING else 0
     assert ids(answer.json()) == ranked(other, [(about, "is navy")])
     row = service.store.turns(talk.id)[1]
-    assert row.heard["failed"] is True and "credit" not in row.shown[0]
+    assert row.shown[0]["failed"] == 1 and "credit" not in row.shown[0]
     assert live_comparison(service.store, service.store.experiment("cmp_1")).excluded == 1
     assert talk.request("GET").json()["last"]["results"]
 
@@ -177,7 +183,7 @@ def test_the_other_model_answers_for_the_failed_one_of_a_split(service, client):
     break_model(service, CHALLENGER)
     answer = talk.turn(says="is navy", about=about).json()
     assert ids(answer) == ranked(0, [(about, "is navy")]) and answer["model"] == RUNNING
-    assert service.store.turns(talk.id)[1].heard["failed"] is True
+    assert service.store.turns(talk.id)[1].shown[0]["failed"] == 1
     break_model(service, RUNNING)
     failed = talk.turn(says="more formal", about=about)
     assert failed.status_code == 503 and failed.json()["code"] == "engine"
@@ -199,7 +205,7 @@ def test_a_challenger_that_cannot_be_loaded_gets_no_conversations(service, clien
     assert service.store.session(Talking(client, consent="service").id).experiment is None
     answer = old.turn(says="is navy", about=about)
     assert ids(answer.json()) == ranked(0, [(about, "is navy")])
-    assert service.store.turns(old.id)[1].heard["failed"] is True
+    assert service.store.turns(old.id)[1].shown[0]["failed"] == 1
 
 
 def test_another_active_model_ends_the_assignment(service, client):
@@ -284,14 +290,14 @@ def test_clicks_on_products_of_the_challenger_decide_for_it(service, client):
     assert [one.count for one in found.standings[:3]] == [0, 2, 4]
 
 
-def test_without_clicks_it_stays_open_and_ends_without_a_difference(service, client):
+def test_without_clicks_it_stays_open_and_ends_undecided(service, client):
     experiment = begun(service, most=3)
     assert live_comparison(service.store, experiment).verdict is None
     for _ in range(5):
         Talking(client, consent="service").turn(says="is navy")
     found = live_comparison(service.store, experiment)
     assert (found.verdict, found.standings[-1].count, found.standings[-1].difference) == (
-        "no difference",
+        "undecided",
         3,
         0,
     )
@@ -331,3 +337,97 @@ def test_the_target_counts_and_clicks_only_without_one(service, client):
     assert live_comparison(service.store, experiment).standings[-1].difference == pytest.approx(mean)
     click(client, talk, answer, best, "purchase")
     assert live_comparison(service.store, experiment).standings[-1].difference == credits[best] == 1
+
+
+def test_a_withdrawn_consent_ends_the_part_of_a_conversation(service, client):
+    experiment = begun(service)
+    talk = Talking(client, consent="service")
+    answer = talk.turn(says="is navy", k=8).json()
+    assert live_comparison(service.store, experiment).standings[-1].count == 1
+    talk.request("PUT", "/consent", json={"consent": "none"})
+    assert live_comparison(service.store, experiment).standings[-1].count == 0
+    about = ids(answer)[0]
+    talk.turn(says="more formal", about=about)
+    assert "credit" not in service.store.turns(talk.id)[2].shown[0]
+
+
+def test_the_page_takes_part_if_consent_comes_first(service, client):
+    begun(service)
+    service.explore = 0.0
+    shopper = Shopper(client)
+    shopper.open()
+    shopper.send("consent", consent="training")
+    shopper.send("say", says="is navy")
+    (session,) = [one for one, _, _ in service.store.experiment_log("cmp_1")]
+    assert (session.arm, session.consent, session.origin) == ("both", "training", "page")
+
+
+def test_a_longer_list_begins_as_the_shorter_one(service, client):
+    begun(service)
+    for _ in range(6):
+        talk = Talking(client, consent="service")
+        short = ids(talk.turn(says="is navy", k=4).json())
+        assert ids(talk.turn(filters={}, k=12).json())[:4] == short
+
+
+def test_no_more_conversations_than_most_are_assigned(service, client):
+    begun(service, most=2)
+    for _ in range(2):
+        Talking(client, consent="service")
+    service.experiments.refresh()
+    assert service.store.session(Talking(client, consent="service").id).experiment is None
+
+
+def test_words_of_the_model_that_knows_more_are_read(service, client):
+    model = service.models.register(service.models.folder / "dresses-1")
+    model.system = replace(model.system, vocabulary=Vocabulary([*WORDS, "sequins"]))
+    begun(service, reload=False)
+    talk = Talking(client, consent="service")
+    assert talk.turn(says="is navy with sequins").json()["heard"]["unknown"] == []
+    assert talk.turn(says="sequins").status_code == 201
+    assert Talking(client).turn(says="sequins").status_code == 422
+
+
+def test_a_model_that_cannot_read_a_picture_is_left_out(service, client, monkeypatch):
+    begun(service)
+    talk = Talking(client, consent="service")
+    about = ids(talk.started["last"])[0]
+    resolved = service.states.resolved
+
+    def unreadable(served, step):
+        if served.version == CHALLENGER:
+            raise Problem("no-picture-encoder")
+        return resolved(served, step)
+
+    monkeypatch.setattr(service.states, "resolved", unreadable)
+    assert ids(talk.turn(says="is navy", about=about).json()) == ranked(0, [(about, "is navy")])
+    assert service.store.turns(talk.id)[1].shown[0]["failed"] == 1
+
+
+def test_a_model_that_cannot_be_loaded_is_tried_once(service, client, monkeypatch):
+    begun(service)
+    talk = Talking(client, consent="service")
+    loads, of = [], service.models.version
+
+    def version(name):
+        if name == CHALLENGER:
+            loads.append(name)
+            raise RuntimeError("out of memory")
+        return of(name)
+
+    monkeypatch.setattr(service.models, "version", version)
+    for _ in range(3):
+        service.experiments.refresh()
+        assert talk.turn(says="is navy").status_code == 201
+    assert loads == [CHALLENGER]
+
+
+def test_two_models_without_numbers_are_a_problem(service, client):
+    begun(service)
+    talk = Talking(client, consent="service")
+    broken = lambda *given, **more: (_ for _ in ()).throw(NotFiniteError("nan"))  # noqa: E731
+    for version in (RUNNING, CHALLENGER):
+        break_model(service, version)
+        service.models.version(version).system.gallery.top = broken
+    failed = talk.turn(says="is navy")
+    assert failed.status_code == 422 and failed.json()["code"] == "unusable-run"
