@@ -62,6 +62,7 @@ class Experiments:
         self.store, self.models = store, models
         self._running: dict[str, tuple[ExperimentRow, Served]] = {}
         self._known: dict[str, ExperimentRow] = {}
+        self._checked: dict[str, tuple[Served, Served]] = {}
         self._refused: dict[str, str] = {}  # why experiments get no conversations
         self._gone: set[str] = set()  # versions that could not be loaded, which is not tried again
 
@@ -76,9 +77,11 @@ class Experiments:
         self.models.compared = {version for one in found for version in (one.running, one.challenger)}
         for one in found:
             try:
-                challenger = self._model(one.challenger)
-                check_comparable(self._model(one.running), challenger)
-                running[one.category] = one, challenger
+                models = self._model(one.running), self._model(one.challenger)
+                if self._checked.get(one.id) != models:  # ids of a million products are compared once
+                    check_comparable(*models)
+                    self._checked[one.id] = models
+                running[one.category] = one, models[1]
             except Unavailable:
                 raise
             except (Problem, UserError) as error:

@@ -59,7 +59,7 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     last, verdict, wanted = standings[-1], experiment.verdict, None
     if verdict is None and abs(last.difference) > last.half:
         verdict = "challenger" if last.difference > 0 else "running"
-    elif verdict is None and count >= experiment.most:
+    elif verdict is None and store.count_conversations(experiment.id) >= experiment.most:
         verdict = "undecided"
     elif verdict is None and (wanted := needed(last.difference, variance, experiment.error)):
         wanted = wanted if wanted <= experiment.most else None

@@ -9,6 +9,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import EngineError
 from fashioniq.metrics.sequential import half_width
+from fashioniq.service import experiments
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.live_comparison import live_comparison
 from fashioniq.service.problems import Problem
@@ -431,3 +432,25 @@ def test_two_models_without_numbers_are_a_problem(service, client):
         service.models.version(version).system.gallery.top = broken
     failed = talk.turn(says="is navy")
     assert failed.status_code == 422 and failed.json()["code"] == "unusable-run"
+
+
+def test_failed_conversations_count_for_the_end_and_not_for_the_difference(service, client):
+    experiment = begun(service, most=2)
+    talks = [Talking(client, consent="service") for _ in range(2)]
+    assert live_comparison(service.store, experiment).verdict == "undecided"
+    break_model(service, CHALLENGER)
+    talks[0].turn(says="is navy")
+    found = live_comparison(service.store, experiment)
+    assert (found.verdict, found.excluded, found.standings[-1].count) == ("undecided", 1, 1)
+
+
+def test_products_are_compared_again_only_after_a_model_was_loaded(service, monkeypatch):
+    begun(service)
+    checked = []
+    monkeypatch.setattr(experiments, "check_comparable", lambda *models: checked.append(models))
+    service.experiments.refresh()
+    assert checked == []
+    service.models.register(service.models.folder / "dresses-1")
+    service.experiments.refresh()
+    service.experiments.refresh()
+    assert len(checked) == 1

@@ -87,7 +87,9 @@ def test_few_explored_answers_do_not_pass(explored):
 
 def test_a_model_whose_products_are_never_explored_does_not_pass(explored):
     found = judge_off_policy(explored(2000), GALLERY, FAR)
-    assert any("100% of what it would show is never explored" in note for note in found.notes) and found.reasons
+    assert (
+        any("100% of what it would show is never explored" in note for note in found.notes) and found.reasons
+    )
 
 
 def test_answers_that_a_replay_does_not_give_are_left_out(explored):
