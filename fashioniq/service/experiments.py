@@ -119,7 +119,8 @@ class Experiments:
                 failures.append(problem)
         if not models:
             raise failures[0]
-        return Contenders(models, one.method, one.id, session.arm, bool(failures), session.id)
+        missing = bool(failures)
+        return Contenders(models, one.method, one.id, session.arm, missing=missing, session=session.id)
 
     def _model(self, version: str) -> Served:
         """A model. Raises Problem if it cannot be loaded, which may take long and is tried once."""

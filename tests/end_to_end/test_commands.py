@@ -55,6 +55,7 @@ WITHOUT_SCRIPT = {
     "chat",
     "check-data",
     "compare",
+    "compare-live",
     "demo",
     "export",
     "forget",
