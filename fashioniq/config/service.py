@@ -114,7 +114,9 @@ class Learn(OnDevice, Seeded, InDatabase):
 
 @dataclass(kw_only=True)
 class CompareLive(InDatabase):
-    """Compare two models in the conversations of the service, and print how it stands; ends when it is decided."""
+    """Compare two models in the conversations of the service; print how the comparison stands, and end it once it is
+    decided.
+    """
 
     run: Path | None = option(
         None,
@@ -129,8 +131,8 @@ class CompareLive(InDatabase):
     most: int = option(
         10_000, "number of conversations after which the comparison ends without a decision", least=100
     )
-    end: str | None = option(None, "category whose comparison is ended")
-    out: Path | None = option(None, "page to write")
+    end: str | None = option(None, "category whose comparison to end now")
+    out: Path | None = option(None, "HTML page of the comparisons (default: none)")
 
     def validate(self) -> None:
         if self.run and self.end:

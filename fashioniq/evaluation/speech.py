@@ -96,8 +96,10 @@ def _compared(
 
 
 def reaction(facts_NF: NDArray[np.float64], alike_N: NDArray[np.float64]) -> dict[str, float]:
-    """How a user reacts to a better system: FACTS in the third of the pairs whose product shown is most like the wanted
-    one, less those in the third where it is least like it; `alike_N` tells how alike the products of a pair are."""
+    """How a user reacts to a better system: FACTS of the third of the pairs most alike, less those of the least alike.
+
+    `alike_N` tells how alike the two products of each pair are.
+    """
     order_N = np.argsort(alike_N, kind="stable")
     third = max(1, len(order_N) // 3)
     difference_F = facts_NF[order_N[-third:]].mean(0) - facts_NF[order_N[:third]].mean(0)
@@ -106,10 +108,17 @@ def reaction(facts_NF: NDArray[np.float64], alike_N: NDArray[np.float64]) -> dic
 
 def _alike(pair: Pair, labels: Mapping[str, Sequence[Sequence[str]]]) -> float:
     """Jaccard similarity of the labels of the products of a pair, 0 without labels."""
-    own, shown = (
-        {x for some in labels.get(name, ()) for x in some} for name in (str(pair.target), pair.candidate)
-    )
+    own, shown = _labels_of(pair, labels)
     return len(own & shown) / max(1, len(own | shown))
+
+
+def _labels_of(pair: Pair, labels: Mapping[str, Sequence[Sequence[str]]]) -> tuple[set[str], set[str]]:
+    """Labels of the target and of the product shown."""
+    own, shown = (
+        {label for some in labels.get(name, ()) for label in some}
+        for name in (str(pair.target), pair.candidate)
+    )
+    return own, shown
 
 
 def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) -> dict[str, list[str]]:
@@ -140,10 +149,7 @@ def facts_of(
     """FACTS of the caption of each pair, as far as a search would read them, by the labels of its two products."""
     facts_NF = np.zeros((len(captions), len(FACTS)))
     for row_F, caption, pair in zip(facts_NF, captions, pairs, strict=True):
-        own, shown = (
-            {label for some in labels.get(name, ()) for label in some}
-            for name in (str(pair.target), pair.candidate)
-        )
+        own, shown = _labels_of(pair, labels)
         wishes = reader.read(caption).wishes
         plain = [wish.labels for wish in wishes if wish.labels and not wish.denied and not wish.step]
         row_F[:] = (

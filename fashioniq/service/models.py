@@ -3,10 +3,13 @@
 import gc
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from fashioniq.categories import canonical
+from fashioniq.data.catalog import ALL
 from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.service.inference import Inference
@@ -19,6 +22,21 @@ LOADED = 4 * 3600.0  # seconds for a model, which embeds and indexes millions of
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.service")
+
+
+@contextmanager
+def models_of(store: Store, device: str = "auto") -> Iterator["Models"]:
+    """The models of a database with all products of their catalogs, to register one without serving it."""
+    inference = Inference()
+    try:
+        yield Models(store, inference, partial(Served.of, split=ALL, device=device), None)
+    finally:
+        inference.close()
+
+
+def activation(version: str) -> str:
+    """The call that activates a model in a service on this machine."""
+    return f"curl -X POST http://127.0.0.1:8000/v1/models/{version}/activate"
 
 
 class Models:

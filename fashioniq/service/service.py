@@ -4,7 +4,6 @@ A session is its list of turns in the database. The state of its dialog is a cac
 another process, it is replayed from the turns.
 """
 
-import dataclasses
 import hashlib
 import hmac
 import random
@@ -111,7 +110,7 @@ class Service:
                 return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
 
             given = answer(self.searches, contenders, live_of, wanted, watch)
-        first = row_of(session.id, 0, given.live, given.ranking, wanted, at=now)
+        first = row_of(session.id, 0, given.live, given.ranking, wanted, at=self.store.now())
         heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
         first = replace(first, kind="start", about=about, says=says, heard=heard)
         stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
@@ -192,8 +191,10 @@ class Service:
             return lambda: begun().after(step)
 
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
-        wanted = Wanted(found.filters, request.k, found.heard, texts, found.notes, facets=request.facets)
-        wanted = dataclasses.replace(wanted, explores=session.arm == "explore")
+        facets, explores = request.facets, session.arm == "explore"
+        wanted = Wanted(
+            found.filters, request.k, found.heard, texts, found.notes, facets=facets, explores=explores
+        )
         if found.step == DialogStep() and unsaid(turns):
             given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
         else:

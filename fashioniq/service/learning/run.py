@@ -23,7 +23,6 @@ from fashioniq.metrics.ranking import recall_at
 from fashioniq.prepare.similar import copies, look_of
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_retriever
-from fashioniq.service.inference import Inference
 from fashioniq.service.learning import export
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.service.learning.gate import against_untrained, judge, replay
@@ -33,8 +32,7 @@ from fashioniq.service.learning.places import examined_places
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
 from fashioniq.service.learning.untrained import covered, is_untrained, linear_start, untrained_searches
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict
-from fashioniq.service.models import Models
-from fashioniq.service.served_model import Served
+from fashioniq.service.models import activation, models_of
 from fashioniq.service.store import Store
 from fashioniq.systems import fashion_iq, load
 from fashioniq.training.dialog_sources import RecordedSessions
@@ -242,14 +240,12 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path, users: Seque
 
 def _activate(store: Store, settings: Learn, category: str) -> None:
     before = store.active_model(category)
-    inference = Inference()
-    load_run = partial(Served.of, split=ALL, device=settings.device)
-    served = Models(store, inference, load_run, None).register(settings.out / "run")
-    inference.close()
+    with models_of(store, settings.device) as models:
+        served = models.register(settings.out / "run")
     store.activate_model(served.version)
     print(f"{served.version} is active")
     if before is not None:
-        print(f"to go back: curl -X POST http://127.0.0.1:8000/v1/models/{before.id}/activate")
+        print(f"to go back: {activation(before.id)}")
 
 
 def _sizes(chosen: LearningSessions) -> dict[str, int]:

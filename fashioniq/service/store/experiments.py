@@ -24,10 +24,15 @@ class ExperimentTable(Database):
 
         self.write(work)
 
-    def end_experiment(self, id: str, verdict: str) -> None:
-        """End an experiment, unless it has ended: the first verdict stays."""
-        ended = update(experiment).where(experiment.c.id == id, _RUNNING)
-        self.write(lambda connection: connection.execute(ended.values(ended_at=self.now(), verdict=verdict)))
+    def end_experiment(self, id: str, verdict: str) -> ExperimentRow:
+        """End an experiment, unless it has ended: the first verdict stays. Return it as it is stored."""
+
+        def work(connection: Connection) -> ExperimentRow:
+            ended = update(experiment).where(experiment.c.id == id, _RUNNING)
+            connection.execute(ended.values(ended_at=self.now(), verdict=verdict))
+            return find(connection, ExperimentRow, experiment.c.id == id)[0]
+
+        return self.write(work)
 
     def running_experiments(self) -> list[ExperimentRow]:
         """Experiments that have not ended."""
