@@ -397,17 +397,17 @@ def eval_dialogs(
     data: str | Path = ...,
     category: str,
     features: str | Path | None = ...,
-    batch_size: int = ...,
     seed: int = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
     verify: bool = ...,
-    split: Literal["train", "val", "test"] = ...,
-    first_candidates: str | Path | None = ...,
-    index: str | None = ...,
+    batch_size: int = ...,
     system: str = ...,
     out: str | Path | None = ...,
     run: str | Path | None = ...,
     user: Sequence[str | Path] = ...,
+    split: Literal["train", "val", "test"] = ...,
+    first_candidates: str | Path | None = ...,
+    index: str | None = ...,
     exclude_shown: bool | None = ...,
     linear: str | Path | None = ...,
     sessions: str | Path | None = ...,
@@ -415,35 +415,12 @@ def eval_dialogs(
     **options: Any,  # of the system
 ) -> Evaluated | UserTable: ...
 
-def cross(
-    *,
-    turns: int = ...,
-    samples: int | None = ...,
-    beam: int = ...,
-    word_noise: float = ...,
-    data: str | Path = ...,
-    category: str,
-    features: str | Path | None = ...,
-    batch_size: int = ...,
-    seed: int = ...,
-    device: Literal["auto", "cpu", "cuda"] = ...,
-    verify: bool = ...,
-    split: Literal["train", "val", "test"] = ...,
-    first_candidates: str | Path | None = ...,
-    index: str | None = ...,
-    retrievers: Sequence[str | Path] = ...,
-    users: Sequence[str | Path] = ...,
-    exclude_shown: bool = ...,
-    out: str | Path | None = ...,
-) -> dict[str, Any]: ...
-
 def compare(
     *,
     seed: int = ...,
     runs: Sequence[str | Path] = ...,
     measure: str = ...,
     turn: int | None = ...,
-    samples: int = ...,
     out: str | Path | None = ...,
 ) -> dict[str, Any]: ...
 

@@ -22,11 +22,9 @@ from fashioniq.config.dialogue import (
 )
 from fashioniq.config.evaluation import (
     Compare,
-    Cross,
     EvalCaptions,
     EvalDialogs,
     Evaluation,
-    SimulatedDialogs,
 )
 from fashioniq.config.fields import check, option, required
 from fashioniq.config.generation import (
@@ -71,7 +69,6 @@ JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they
     },
     "Evaluate": {
         "eval-dialogs": EvalDialogs,
-        "cross": Cross,
         "compare": Compare,
         "eval-captions": EvalCaptions,
         "eval-single-turn": EvalSingleTurn,
@@ -99,7 +96,6 @@ __all__ = [
     "CheckData",
     "Compare",
     "CompareLive",
-    "Cross",
     "Demo",
     "DescribePictures",
     "DescribedProducts",
@@ -129,7 +125,6 @@ __all__ = [
     "RetrieverTrainingSettings",
     "Search",
     "Serve",
-    "SimulatedDialogs",
     "TrainAttributes",
     "TrainCaptioner",
     "TrainChatsearcher",

@@ -17,7 +17,6 @@ from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
-EXCLUDE_SHOWN = "never show a product twice in a dialog; ranks still count all products"
 RECORDED = ("human", "sessions")  # values of --user whose words are recorded
 
 
@@ -50,26 +49,7 @@ class Evaluation(Batched):
 
 
 @dataclass(kw_only=True)
-class SimulatedDialogs(Verified, OnDevice, Seeded, Batched, WithFeatures, Speaking):
-    """Options of all evaluations in simulated dialogs."""
-
-    split: Split = option("test", "split whose products are the targets and the gallery")
-    first_candidates: Path | None = option(
-        None,
-        "first_candidates.json of an earlier evaluation, to start from the same products",
-        reads="file",
-        research=True,
-    )
-    index: str | None = option(
-        None,
-        "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
-        "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
-        research=True,
-    )
-
-
-@dataclass(kw_only=True)
-class EvalDialogs(Evaluation, SimulatedDialogs):
+class EvalDialogs(Evaluation, Verified, OnDevice, Seeded, WithFeatures, Speaking):
     """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a
     page.
     """
@@ -89,8 +69,24 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
         "the first captioner used in training, and all others for which there is data)",
         part="users",
     )
+    split: Split = option("test", "split whose products are the targets and the gallery")
+    first_candidates: Path | None = option(
+        None,
+        "first_candidates.json of an earlier evaluation, to start from the same products",
+        reads="file",
+        research=True,
+    )
+    index: str | None = option(
+        None,
+        "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "
+        "a million products; recall@10 below 0.95 is an error, ranks stay exact (default: exact search)",
+        research=True,
+    )
     exclude_shown: bool | None = option(
-        None, EXCLUDE_SHOWN + " (default: on if the run was trained with it)", research=True
+        None,
+        "never show a product twice in a dialog; ranks still count all products (default: on if the run was trained "
+        "with it)",
+        research=True,
     )
     linear: Path | None = option(
         None,
@@ -108,7 +104,7 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     def folder(self) -> Path:
         """Output folder, by default in the run. Raises UserError without --run."""
         if self.run is None:
-            raise UserError("no retriever given; give --run RUN; `fashioniq cross` evaluates several")
+            raise UserError("no retriever given; give --run RUN")
         user = self.only_user
         named = f"-{plugins.file_name(user)}" if user and is_named(user) else ""
         return self.out or self.run / f"dialogs-{self.split}{named}"
@@ -117,21 +113,6 @@ class EvalDialogs(Evaluation, SimulatedDialogs):
     def only_user(self) -> str | None:
         """The user, if exactly one is given."""
         return self.user[0] if len(self.user) == 1 else None
-
-
-@dataclass(kw_only=True)
-class Cross(SimulatedDialogs):
-    """Evaluate all combinations of several retrievers and users in one table (Fashion IQ, table 6)."""
-
-    retrievers: list[str] = option([], "runs of train-retriever; A,B,C are seeds of one model (required)")
-    users: list[str] = option(
-        [],
-        "runs of train-captioner; A,B,C are seeds of one model (default: those used to train the retrievers)",
-    )
-    exclude_shown: bool = option(False, EXCLUDE_SHOWN, research=True)
-    out: Path | None = option(
-        None, "output folder; finished combinations in it are kept (default: runs/cross-CATEGORY-SPLIT)"
-    )
 
 
 @dataclass(kw_only=True)
@@ -161,7 +142,7 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
 
 @dataclass(kw_only=True)
 class Compare(Seeded):
-    """Test differences between dialog evaluations for significance: paired bootstrap and randomisation tests."""
+    """Compare dialog evaluations after every turn (Fashion IQ, table 6), and test the differences for significance."""
 
     runs: list[str] = option(
         [],
@@ -174,7 +155,7 @@ class Compare(Seeded):
     turn: int | None = option(
         None, "turn to compare, from 1 (default: the last turn of all evaluations)", least=1
     )
-    samples: int = option(10000, "bootstrap samples, and permutations of the test", least=100, research=True)
     out: Path | None = option(
-        None, "output folder for comparison.json, .csv, .tex and pages of paired dialogs"
+        None,
+        "output folder for comparison.json, .csv and .tex, turns.txt, .csv and .tex, and pages of paired dialogs",
     )

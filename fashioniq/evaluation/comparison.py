@@ -1,5 +1,5 @@
-"""Significance of differences between evaluations: bootstrap intervals and randomisation tests, paired by
-target.
+"""Evaluations side by side: measures after every turn, and whether differences are significant, by bootstrap
+intervals and randomisation tests, paired by target.
 """
 
 import statistics
@@ -25,20 +25,24 @@ from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.tables import csv_table, latex_table, print_table
+from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
 
+SAMPLES = 10_000  # of the bootstrap, and permutations of the test
+BY_TURN = ("P", "R@10", "R@50")  # measures of Fashion IQ's tables
 HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p corrected")
 
 
 @dataclass(frozen=True)
 class _Model:
-    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, and the mean per
-    seed.
+    """Evaluations of the seeds of one model: the measure per dialog, averaged over seeds, the mean per seed, and
+    measures by seed and turn.
     """
 
     name: str
     seeds: list[EvaluationFolder]
     value_B: NDArray[np.float64]
     means: list[float]
+    by_turn: dict[str, NDArray[np.float64]]
 
 
 def compare(settings: Compare) -> dict[str, Any]:
@@ -64,7 +68,9 @@ def compare(settings: Compare) -> dict[str, Any]:
             f"--turn is {turn}, but the shortest of these evaluations has {last} turns; give at most {last}"
         )
     names = _names([group[0].folder for group in groups])
-    models = [_model(name, group, settings.measure, turn) for name, group in zip(names, groups, strict=True)]
+    models = [
+        _model(name, group, settings.measure, turn, last) for name, group in zip(names, groups, strict=True)
+    ]
     targets = evaluations[0].targets
     if len(set(targets)) < 2:
         raise UserError(
@@ -79,7 +85,7 @@ def compare(settings: Compare) -> dict[str, Any]:
         },
         "dialogs": len(targets),
         "targets": len(set(targets)),
-        "samples": settings.samples,
+        "samples": SAMPLES,
         "seed": settings.seed,
         "notes": notes,
         "models": _against_first(models, targets, settings),
@@ -88,15 +94,22 @@ def compare(settings: Compare) -> dict[str, Any]:
     if settings.out:
         with together(settings.out, "comparison.json", "compare*.html"):
             _write(settings.out, comparison, models, settings.seed)
-        print(f"results in {settings.out}, paired dialogs in {settings.out / _page(1)}")
+        print(
+            f"results in {settings.out}, measures after every turn in {settings.out / 'turns.txt'}, paired dialogs in "
+            f"{settings.out / _page(1)}"
+        )
     return comparison
 
 
-def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int) -> _Model:
-    try:
-        value_SB = np.stack(
-            [per_dialog(measured, one.rank_BT[:, :turn], one.metrics.gallery)[:, -1].numpy() for one in seeds]
+def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int, last: int) -> _Model:
+    def values(name: str) -> NDArray[np.float64]:
+        """S×B×T."""
+        return np.stack(
+            [per_dialog(name, one.rank_BT[:, :last], one.metrics.gallery).numpy() for one in seeds]
         )
+
+    try:
+        value_SB = values(measured)[:, :, turn - 1]
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error
     return _Model(
@@ -104,6 +117,7 @@ def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int) -
         seeds,
         value_SB.mean(0),
         value_SB.mean(1).tolist(),
+        {name: values(name).mean(1) for name in dict.fromkeys((*BY_TURN, measured))},
     )
 
 
@@ -136,8 +150,8 @@ def _against_first(models: list[_Model], targets: list[str], settings: Compare) 
     for row, model in zip(rows[1:], models[1:], strict=True):
         difference_N = per_target(model.value_B - models[0].value_B, targets)
         row["difference"] = float(difference_N.mean())
-        row["interval"] = bootstrap_interval(difference_N, settings.samples, settings.seed)
-        row["p"] = randomisation_p(difference_N, settings.samples, settings.seed)
+        row["interval"] = bootstrap_interval(difference_N, SAMPLES, settings.seed)
+        row["p"] = randomisation_p(difference_N, SAMPLES, settings.seed)
     for row, corrected in zip(rows[1:], holm([row["p"] for row in rows[1:]]), strict=True):
         row["p_corrected"] = corrected
     return rows
@@ -190,6 +204,9 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
         {**row, **dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))} for row in rows
     ]
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
+    by_turn = {model.name: model.by_turn for model in models}
+    for file, table in (("turns.txt", turns_text), ("turns.csv", turns_csv), ("turns.tex", turns_latex)):
+        write_text(out / file, table(by_turn))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
     for number, other in enumerate(models[1:], 1):
         row = rows[number]

@@ -11,13 +11,11 @@ _MARKS = {  # JSON files of results, and a key that they have
     "requests.json": "provenance",
     "session_scores.json": "provenance",
     "comparison.json": "notes",
-    "combination.json": "user",
-    "table.json": "rows",
     "sessions.json": "rows",
     "users.json": "users",
 }
 _WRITTEN = re.compile(
-    r"(table|comparison)\.(csv|tex|txt)|report\.html|(run|qrels|topics)(\..+)?\.(trec|tsv)|ranks\..+\.jsonl"
+    r"(table|turns|comparison)\.(csv|tex|txt)|report\.html|(run|qrels|topics)(\..+)?\.(trec|tsv)|ranks\..+\.jsonl"
     r"|(dialogs|captions|requests|feedback)\.jsonl|first_candidates\.json"
 )
 

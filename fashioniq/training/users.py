@@ -200,7 +200,7 @@ def captioner_dialogs(
 ) -> DialogSimulation:
     """Dialogs with a frozen captioner, whose words are translated to `vocabulary`.
 
-    `options` are those of SimulatedDialogs.
+    `options` are those of DialogSimulation.
     """
     return DialogSimulation(
         lambda split, some, seed: simulator.user(some, vocabulary, seed),

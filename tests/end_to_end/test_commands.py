@@ -42,7 +42,6 @@ SCRIPTS = {
     "eval/captions.py": "eval-captions",
     "eval/single_turn.py": "eval-single-turn",
     "eval/eval_requests.py": "eval-requests",
-    "eval/cross.py": "cross",
     "eval/chatsearch.py": "eval-chatsearch",
     "data_prep/make_conversations.py": "make-conversations",
     "data_prep/make_dialogues.py": "make-dialogues",

@@ -85,9 +85,7 @@ def test_metrics_have_averages_and_success(vector_runs):
 
 
 def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, tmp_path):
-    code, told = compare(
-        others / "new/dialogs", "--measure", "P", "--samples", "500", "--out", tmp_path / "out"
-    )
+    code, told = compare(others / "new/dialogs", "--measure", "P", "--out", tmp_path / "out")
     assert code == 0 and "P after turn 5: dresses, test split, 12 dialogs, gallery 12" in told
     assert told.count("note:") == 1 and "the rule on products shown before (--exclude-shown)" in told
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -95,6 +93,9 @@ def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, 
         "comparison.csv",
         "comparison.tex",
         "compare.html",
+        "turns.txt",
+        "turns.csv",
+        "turns.tex",
     }
     comparison = read(tmp_path / "out/comparison.json")
     first, second = comparison["models"]
@@ -129,14 +130,14 @@ def test_only_dialogs_of_a_catalog_are_compared(changed, capsys):
 
 def test_the_same_comparison_twice_is_the_same(compare, others, tmp_path):
     for name in ("one", "two"):
-        compare(others / "new/dialogs", "--samples", "300", "--out", tmp_path / name)
+        compare(others / "new/dialogs", "--out", tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
 def test_seeds_of_a_model_are_averaged_dialog_by_dialog(compare, vector_runs, others, tmp_path):
     seeds = f"{others / 'new/dialogs'},{others / 'seed-1/dialogs'}"
-    code, told = compare(seeds, "--measure", "MRR", "--samples", "300", "--turn", "2", "--out", tmp_path)
+    code, told = compare(seeds, "--measure", "MRR", "--turn", "2", "--out", tmp_path)
     assert code == 0 and "(2 seeds)" in told and "begin with other products" in told
     model = read(tmp_path / "comparison.json")["models"][1]
     means = [read(others / name / "dialogs/metrics.json")["turns"][1]["MRR"] for name in ("new", "seed-1")]
@@ -146,14 +147,34 @@ def test_seeds_of_a_model_are_averaged_dialog_by_dialog(compare, vector_runs, ot
     )
 
 
+def test_measures_after_every_turn_are_those_of_the_evaluations(compare, vector_runs, others, tmp_path):
+    seeds = f"{others / 'new/dialogs'},{others / 'seed-1/dialogs'}"
+    assert compare(seeds, "--measure", "MRR", "--out", tmp_path)[0] == 0
+    with open(tmp_path / "turns.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    (model,) = {line["model"] for line in lines if line["seeds"] == "2"}
+    evaluated = [read(others / name / "dialogs/metrics.json") for name in ("new", "seed-1")]
+    alone = read(vector_runs.dialogs / "metrics.json")
+    for line in lines:
+        of = evaluated if line["model"] == model else [alone]
+        turn, name = line["turn"], line["measure"]
+        values = [
+            one["average"][name] if turn == "mean" else one["turns"][int(turn.split()[1]) - 1][name]
+            for one in of
+        ]
+        assert float(line["mean"]) == pytest.approx(np.mean(values))
+        if len(values) > 1:
+            assert float(line["deviation"]) == pytest.approx(np.std(values, ddof=1))
+    assert len(lines) == 2 * 6 * 4 and {line["measure"] for line in lines} == {"P", "R@10", "R@50", "MRR"}
+    assert (tmp_path / "turns.txt").read_text().count(model) == 4
+
+
 def test_several_models_are_corrected_and_have_a_page_each(compare, others, tmp_path):
     code, _ = compare(
         others / "new/dialogs",
         others / "seed-1/dialogs",
         "--measure",
         "P",
-        "--samples",
-        "300",
         "--out",
         tmp_path,
     )
@@ -166,21 +187,21 @@ def test_several_models_are_corrected_and_have_a_page_each(compare, others, tmp_
 
 def test_the_evaluations_can_stand_in_a_config(vector_runs, others, tmp_path, capsys):
     (tmp_path / "compare.yaml").write_text(
-        f"runs: [{vector_runs.dialogs}, {others / 'new/dialogs'}]\nmeasure: P\nsamples: 100\n"
+        f"runs: [{vector_runs.dialogs}, {others / 'new/dialogs'}]\nmeasure: P\n"
     )
     assert main(["compare", "--config", str(tmp_path / "compare.yaml")]) == 0
     assert "P after turn 5" in capsys.readouterr().out
 
 
 def test_other_first_products_or_another_user_are_noted(compare, others, changed):
-    _, told = compare(others / "seed-1/dialogs", "--samples", "100")
+    _, told = compare(others / "seed-1/dialogs")
     assert "note:" in told and "--first-candidates" in told
-    _, told = compare(changed(user="somebody"), "--samples", "100")
+    _, told = compare(changed(user="somebody"))
     assert "the user of" in told and "somebody" in told
 
 
 def test_dialogs_in_another_order_are_the_same_dialogs(compare, changed):
-    code, told = compare(changed(lambda dialogs: dialogs[::-1]), "--samples", "100")
+    code, told = compare(changed(lambda dialogs: dialogs[::-1]))
     assert code == 0 and "+0.00" in told and "note:" not in told
 
 
@@ -249,8 +270,6 @@ def test_a_comparison_outlives_its_catalog(changed, others, tmp_path):
             "compare",
             str(changed(data="gone")),
             str(others / "new/dialogs"),
-            "--samples",
-            "100",
             "--out",
             str(tmp_path / "out"),
         ]

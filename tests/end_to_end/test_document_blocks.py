@@ -44,7 +44,7 @@ NOT_HERE = {
     r"fashioniq (learn|forget|api-key)\b": "needs a database of conversations: tests/end_to_end/test_learn.py",
     r"fashioniq compare-live": "needs a database of conversations: tests/end_to_end/test_compare_live.py",
     r"fashioniq describe-pictures": "downloads a model, or needs an account: tests/end_to_end/test_describe_pictures.py",
-    r"runs/(new|old)|runs/learned|runs/people|linear-dresses|runs/a-seed|composer-B|retriever-rnn|retriever-clothes|\bRUN\b|--run A B C": "needs the run of a training above",
+    r"runs/(new|old)|runs/learned|runs/people|linear-dresses|runs/a-seed|composer-B|retriever-rnn|runs/(table6|\$r)|retriever-clothes|\bRUN\b|--run A B C": "needs the run of a training above",
     r"fashioniq train-attributes": f"{TRAINS}, tests/end_to_end/test_train_attributes.py",
     r"fashioniq train-generator": "hours at its sizes; with small ones: tests/end_to_end/test_train_generator.py",
     r"fashioniq train-": TRAINS,

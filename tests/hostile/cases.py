@@ -97,10 +97,6 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             {**data, "run": runs["retriever"], "user": ["differences"], "turns": 2, "out": new},
             ["out"],
         ),
-        "cross": (
-            {**data, "retrievers": [runs["retriever"]], "users": [runs["captioner"]], "turns": 1, "beam": 1, "out": new},
-            ["out"],
-        ),
         "eval-captions": ({**data, "run": runs["captioner"], "beam": 1, "out": new}, ["out"]),
         "eval-single-turn": ({**data, "run": runs["retriever"], "out": new}, ["out"]),
         QUERIES: ({**plain, "queries": new}, ["queries"]),

@@ -19,7 +19,7 @@ from cases import CHATIR, LINEAR, QUERIES, RANKINGS, VECTORS, valid
 from world import CAPTIONER, RETRIEVER, TINY_PICTURES, Options, Room, World, run
 
 FURTHER = ("train-attributes", "train-generator", VECTORS, "train-composer", LINEAR, "train-dialog-encoder",
-           "cross", "eval-captions", "eval-single-turn", QUERIES, RANKINGS, CHATIR, "make-conversations", "compare")  # fmt: skip
+           "eval-captions", "eval-single-turn", QUERIES, RANKINGS, CHATIR, "make-conversations", "compare")  # fmt: skip
 LIMIT = 120  # seconds of a command that is not killed
 CASE = 6 * LIMIT  # seconds of a case: two whole runs and three that are killed
 NOT_COMPARED = {"config.yaml", "last.ckpt"}  # they hold the option --resume, and times

@@ -65,7 +65,7 @@ def test_d1_empty_weights_are_refused(world, project, refused, tmp_path):
         (b"seed: " + b"9" * 5000, "digits"),
         (b"seed: 1\nseed: 2\n", "seed occurs twice"),
         (b"# " + b"x" * 2_000_000, "larger than"),
-        (b"cross: {x: {y: 1}}", "unknown key cross"),
+        (b"other: {x: {y: 1}}", "unknown key other"),
     ],
     ids=["latin-1", "utf-16", "deep", "deep value", "aliases", "digits", "twice", "large", "nested"],
 )
@@ -343,7 +343,7 @@ def test_d8_one_changed_bit_is_found_by_verify(what, vector_runs, world, refused
     assert path.name in line and "damaged" in line and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["eval-captions", "eval-single-turn", "cross"])
+@pytest.mark.parametrize("command", ["eval-captions", "eval-single-turn", "eval-dialogs"])
 def test_d4_a_folder_that_cannot_be_written_is_refused_before_the_work(
     command, vector_runs, world, refused, tmp_path, monkeypatch
 ):
@@ -352,7 +352,7 @@ def test_d4_a_folder_that_cannot_be_written_is_refused_before_the_work(
     given = {
         "eval-captions": {"run": vector_runs.captioner},
         "eval-single-turn": {"run": vector_runs.retriever},
-        "cross": {"retrievers": vector_runs.retriever, "users": vector_runs.captioner},
+        "eval-dialogs": {"run": vector_runs.retriever, "user": vector_runs.captioner},
     }[command]
     line = refused(command, **world, **given, out=tmp_path / "file" / "out")
     assert line == f"error: cannot write {tmp_path}/file/out: {tmp_path}/file is not a folder"
@@ -584,7 +584,7 @@ def test_a_log_that_is_no_file_is_refused_before_the_chat(kind, vector_runs, wor
 
 
 def test_a_name_that_no_folder_can_have_is_refused(vector_runs, world, refused, tmp_path):
-    line = refused("cross", **world, retrievers="x" * 5000, users=vector_runs.captioner, out=tmp_path / "out")
+    line = refused("eval-dialogs", **world, run="x" * 5000, user=vector_runs.captioner, out=tmp_path / "out")
     assert "x" * 20 in line
 
 
@@ -650,7 +650,6 @@ def test_own_vectors_may_name_products_in_another_form(vector_runs, project, tmp
         ("eval-single-turn", "table.csv", "mine"),
         ("eval-requests", "report.html", "mine"),
         ("compare", "comparison.json", "[]"),
-        ("cross", "table.json", "{}"),
     ],
 )
 def test_results_do_not_replace_files_of_something_else(
@@ -665,7 +664,6 @@ def test_results_do_not_replace_files_of_something_else(
         "eval-captions": {"run": vector_runs.captioner},
         "eval-single-turn": {"run": vector_runs.retriever},
         "eval-requests": {"run": vector_runs.retriever},
-        "cross": {"retrievers": vector_runs.retriever, "users": vector_runs.captioner},
     }
     if command == "compare":
         assert main(["compare", *[str(vector_runs.dialogs)] * 2, "--out", str(out)]) == 2

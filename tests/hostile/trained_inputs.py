@@ -67,7 +67,7 @@ def run_folder(room: Room, rng: Random) -> Case:
     name, commands = rng.choice(
         (
             ("retriever", ("eval-dialogs", "eval-single-turn", "search", "chat")),
-            ("captioner", ("eval-captions", "cross", "eval-captions", "train-retriever")),
+            ("captioner", ("eval-captions", "eval-captions", "eval-captions", "train-retriever")),
             ("transformer", ("eval-dialogs", "eval-single-turn", "search", "chat")),
             ("linear", ("eval-dialogs", "search")),
             ("encoder", ("make-dialogues", "search")),
@@ -83,7 +83,6 @@ def run_folder(room: Room, rng: Random) -> Case:
     what = f"{name} {damaged(rng, path)}"
     option = {
         "make-dialogues": "encoder",
-        "cross": "users",
         "train-retriever": "captioner",
         "train-attributes": "init_from",
     }
@@ -96,7 +95,7 @@ def run_folder(room: Room, rng: Random) -> Case:
     if command == "eval-dialogs":
         earlier(room, rng)
         check = same_figures(room, what) if name == "retriever" and path.suffix == ".safetensors" else None
-    return case_of(room, command, what, check, command not in ("cross", "extract-features"), **changed)
+    return case_of(room, command, what, check, command != "extract-features", **changed)
 
 
 def _same_state(path: Path, other: Path) -> bool:
