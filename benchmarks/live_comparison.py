@@ -78,7 +78,9 @@ def compared(pair: Pair, street: Street, logs: Sequence[Log], experiments: int, 
             }
         )
     changed_B = logs[1].success_B.astype(float) - logs[0].success_B
-    explored = Explored(converse(street, pair.models, exploring, ranks=True), street, seed)
+    explored = Explored(
+        converse(street, pair.models, exploring, ranks=True), street, seed, equal="equal" in pair.name
+    )
     return {
         "pair": pair.name,
         "success": [100 * float(log.success_B.mean()) for log in logs],

@@ -55,11 +55,12 @@ class Experiment(NamedTuple):
 class Explored:
     """A pool of R answers in conversations that explored, with the rankings of both models.
 
+    With `equal`, shoppers with whom one model is better are left out until both are equally good in the next answer.
     An experiment draws shoppers with replacement, and for each of their answers anew what is explored, examined and
     chosen, given the conversation so far.
     """
 
-    def __init__(self, log: Log, street: Street, seed: int) -> None:
+    def __init__(self, log: Log, street: Street, seed: int, equal: bool = False) -> None:
         self.log, self.street, self.shown = log, street, log.item_RK.shape[1]
         self.truth_K = street.behavior.examination_K
         running_RD, new_RD = log.ranked_RMD[:, 0], log.ranked_RMD[:, 1]
@@ -72,8 +73,6 @@ class Explored:
         )
         examined_P = np.append(self.truth_K, np.zeros(BEYOND + 1 - self.shown))
         self.value_RM = examined_P[self.target_RM]
-        # success with products that exploration never shows
-        self.hidden = float((self.value_RM[:, 1] * (self.target_RM[:, 0] == BEYOND)).mean())
         self.probability_DK = np.array(
             [place_probabilities(rank, self.shown, ANY) for rank in range(DEEPEST)]
         )
@@ -81,17 +80,19 @@ class Explored:
         self.order_R = np.argsort(log.shopper_R, kind="stable")
         self.length_B = np.bincount(log.shopper_R, minlength=size)
         self.begins_B = np.cumsum(self.length_B) - self.length_B
+        better_B = np.bincount(log.shopper_R, self.value_RM[:, 1] - self.value_RM[:, 0], size)
+        self.kept_S = _balanced(better_B, np.random.default_rng((seed, 3))) if equal else np.arange(size)
+        kept_R = np.isin(log.shopper_R, self.kept_S)
+        value_RM = self.value_RM[kept_R]
+        # expected success of the new model's answers less that of the running one's, and what of it exploration never shows
+        self.truth = float((value_RM[:, 1] - value_RM[:, 0]).mean())
+        self.hidden = float((value_RM[:, 1] * (self.target_RM[kept_R, 0] == BEYOND)).mean())
         self.known_B = log.success_B | (np.random.default_rng((seed, 2)).random(size) < LISTED)
-
-    @property
-    def truth(self) -> float:
-        """Expected success of the new model's answers less that of the running one's."""
-        return float((self.value_RM[:, 1] - self.value_RM[:, 0]).mean())
 
     def drawn(self, answers: int, draw: np.random.Generator) -> Experiment:
         """About this many answers to shoppers drawn with replacement."""
-        count = round(answers / self.length_B.mean())
-        shopper_S = draw.integers(len(self.length_B), size=count)
+        count = round(answers / self.length_B[self.kept_S].mean())
+        shopper_S = draw.choice(self.kept_S, count)
         length_S = self.length_B[shopper_S]
         session_N = np.repeat(np.arange(count), length_S)
         turn_N = np.arange(len(session_N)) - (np.cumsum(length_S) - length_S)[session_N]
@@ -135,6 +136,17 @@ class Explored:
         measures = (100.0 * (rank_NM < 10), 1 / (1 + rank_NM))
         differences = [per_target(value_NM[:, 1] - value_NM[:, 0], target_N) for value_NM in measures]
         return all(one.any() and bootstrap_interval(one, SAMPLES, seed=0)[0] > 0 for one in differences)
+
+
+def _balanced(better_B: Floats, draw: np.random.Generator) -> Ints:
+    """Shoppers without so many of those with whom one model is better, chosen at random, that none is on average."""
+    total, left_out = float(better_B.sum()), list[int]()
+    for shopper in draw.permutation(np.nonzero(better_B * total > 0)[0]).tolist():
+        if abs(total) < abs(better_B[shopper]):
+            continue
+        total -= float(better_B[shopper])
+        left_out.append(shopper)
+    return np.setdiff1d(np.arange(len(better_B)), left_out)
 
 
 def _places(item_RK: Ints, ranked_RD: Ints) -> Ints:
