@@ -113,7 +113,10 @@ def _is_current(run: Path, catalog: Catalog, features: Path | None) -> bool:
     """Whether a run has the captions of the catalog and these features, by default complete ones; `load` compares the
     encoder.
     """
-    about, found = read_run(run, ZeroShotRun), FeatureStore(Path(str(settings_of(run).get("features"))))
+    about, settings = read_run(run, ZeroShotRun), settings_of(run)
+    if settings.get("data") != str(catalog.root.resolve()):  # the catalog was moved
+        return False
+    found = FeatureStore(Path(str(settings.get("features"))))
     same = about.features == found.identity and about.data.fingerprint == catalog.fingerprint()
     there = is_complete(found, catalog) if features is None else found.root.resolve() == features.resolve()
     return same and there

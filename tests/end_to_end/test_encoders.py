@@ -14,6 +14,7 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.runs.training_data import settings_of
 from fashioniq.systems import zero_shot
 
 pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
@@ -87,6 +88,17 @@ def test_a_run_is_written_once_and_products_that_come_later_are_added(tiny_sente
         assert "NEW" in fashioniq.load(encoder=str(tiny_sentence), data=shop, category="dresses", split="all").gallery.items.positions  # fmt: skip
     finally:
         train.write_text(json.dumps(ids))
+
+
+def test_a_catalog_that_was_moved_or_copied_is_searched_where_it_is(tiny_sentence, shop, tmp_path):
+    before, after = shutil.copytree(shop, tmp_path / "before"), tmp_path / "after"
+    zero_shot.prepare(str(tiny_sentence), before, "dresses")
+    copied = zero_shot.prepare(str(tiny_sentence), shutil.copytree(before, tmp_path / "copy"), "dresses")
+    assert settings_of(copied)["features"].startswith(str(tmp_path / "copy"))
+    before.rename(after)
+    run = zero_shot.prepare(str(tiny_sentence), after, "dresses")
+    assert run.is_relative_to(after) and settings_of(run)["data"] == str(after)
+    assert fashioniq.load(encoder=str(tiny_sentence), data=after, category="dresses").gallery.items.ids
 
 
 def test_a_dialog_is_about_the_product_talked_about_and_remembers(tiny_clip, shop):
