@@ -406,7 +406,6 @@ def eval_dialogs(
     run: str | Path | None = ...,
     user: Sequence[str | Path] = ...,
     split: Literal["train", "val", "test"] = ...,
-    first_candidates: str | Path | None = ...,
     index: str | None = ...,
     exclude_shown: bool | None = ...,
     linear: str | Path | None = ...,

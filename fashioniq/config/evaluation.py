@@ -70,12 +70,6 @@ class EvalDialogs(Evaluation, Verified, OnDevice, Seeded, WithFeatures, Speaking
         part="users",
     )
     split: Split = option("test", "split whose products are the targets and the gallery")
-    first_candidates: Path | None = option(
-        None,
-        "first_candidates.json of an earlier evaluation, to start from the same products",
-        reads="file",
-        research=True,
-    )
     index: str | None = option(
         None,
         "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "

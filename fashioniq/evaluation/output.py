@@ -16,7 +16,7 @@ _MARKS = {  # JSON files of results, and a key that they have
 }
 _WRITTEN = re.compile(
     r"(table|turns|comparison)\.(csv|tex|txt)|report\.html|(run|qrels|topics)(\..+)?\.(trec|tsv)|ranks\..+\.jsonl"
-    r"|(dialogs|captions|requests|feedback)\.jsonl|first_candidates\.json"
+    r"|(dialogs|captions|requests|feedback)\.jsonl"
 )
 
 

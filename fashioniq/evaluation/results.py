@@ -125,8 +125,7 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
         ):
             notes.append(
                 f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than "
-                f"in {first.folder}; "
-                f"evaluate it with --first-candidates {first.folder / 'first_candidates.json'}"
+                f"in {first.folder}; evaluate both with the same --seed"
             )
     return notes
 

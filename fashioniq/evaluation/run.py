@@ -65,8 +65,6 @@ def write_results(found: Sequence[MeasuredTask], out: Path) -> Evaluated:
             write_jsonl(one.folder / "dialogs.jsonl", one.done.dialogs)
             write_text(one.folder / "run.trec", "".join(line + "\n" for line in one.done.rankings))
             write_topics(one.folder, one.done.topics)
-            for name, content in one.task.files.items():
-                write_json(one.folder / name, content)
         protocol.write_report(out, found)
         for one in found:
             write_json(one.folder / "metrics.json", one.metrics.plain())

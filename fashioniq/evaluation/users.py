@@ -45,7 +45,7 @@ COLUMNS = {
 MEASURES = ("P", "R@10")
 PEOPLE = ("sessions", "human")  # the first one that is evaluated makes the column
 TRUTHFUL = ("grammar", "differences")
-FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", *trec.FILES, "first_candidates.json", "report.html")
+FILES_OF_ONE = ("metrics.json", "dialogs.jsonl", *trec.FILES, "report.html")
 TRAINING_ONLY = "figures with the simulator of the training only: not a result for people"
 
 
@@ -174,8 +174,6 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
 def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:
     """Options of one of several users, without those for another kind of user."""
     unused: dict[str, Any] = {} if user == "sessions" else {"sessions": None}
-    if user in PEOPLE:
-        unused |= {"first_candidates": None}
     if user == "sessions":
         unused |= {"index": None}
     if user != "human":

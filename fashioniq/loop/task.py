@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -28,10 +28,9 @@ class Task:
     """`count` dialogs of `turns` turns; `batch(rows)` returns those with the given numbers, 0 ≤ row < count.
 
     `protocol` says how results are measured, written and reported, and which `facts` the system states, which are
-    written to metrics.json. `data` maps each file or category to its fingerprint, for the
-    provenance; `retriever` is the provenance of the evaluated model. By the `labels` of products it is
-    counted how much of what users state is true. `files` are further results by file
-    name, `costs` the costs of pictures, a row of `RoundCosts` for each round. Set `repeated` if a product can be the
+    written to metrics.json. `data` maps each file or category to its fingerprint, for the provenance; `retriever` is
+    the provenance of the evaluated model. By the `labels` of products it is counted how much of what users state holds.
+    `costs` are the costs of pictures, a row of `RoundCosts` for each round. Set `repeated` if a product can be the
     target of several dialogs. `advice` completes the error for queries that are not finite.
     """
 
@@ -44,7 +43,6 @@ class Task:
     data: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Labels] = field(default_factory=dict)
     retriever: Provenance | None = None
-    files: Mapping[str, Any] = field(default_factory=dict)
     cards: ItemCards = field(default_factory=ItemCards)
     repeated: bool = False
     advice: str = "check the retriever's weights"

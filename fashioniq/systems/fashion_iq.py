@@ -15,10 +15,9 @@ from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.facts import TurnFacts
-from fashioniq.data.items import Items
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
-from fashioniq.files import UserError, read_json
+from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
@@ -63,8 +62,7 @@ def load(run: Path, chosen: Selection) -> System:
 class DialogPlan:
     """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×L.
 
-    `texts` are the recorded replies as they were typed. `facts` describe the user; `first` is written to
-    first_candidates.json.
+    `texts` are the recorded replies as they were typed. `facts` describe the user.
     """
 
     target_N: Tensor
@@ -73,7 +71,6 @@ class DialogPlan:
     user: User | None
     words_NL: Tensor | None
     facts: dict[str, Any]
-    first: dict[str, Any]
     texts: Sequence[str] | None = None
 
     def batch(self, system: System, rows: Sequence[int]) -> Batch:
@@ -128,7 +125,6 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             data={canonical(options.category): parts.catalog.fingerprint()},
             labels=parts.catalog.statement_labels,
             retriever=parts.about.provenance or None,
-            files={"first_candidates.json": plan.first},
             cards=cards,
             repeated=plan.user is None,
             advice=advice,
@@ -172,12 +168,10 @@ def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
     if options.word_noise:
         chance_TNL = chances(options.seed, options.turns, len(items), max_words, parts.device)
         user = NoisyUser(user, options.word_noise, parts.vocabulary, chance_TNL)
-    first_N, first = _first_candidates(options, items)
+    first_N = _first_shown(len(items), options.seed).to(parts.device)
     facts = of_user | {"errors": options.word_noise}
     target_N = torch.arange(len(items), device=parts.device)
-    return DialogPlan(
-        target_N, first_N.to(parts.device), options.turns, user, words_NL=None, facts=facts, first=first
-    )
+    return DialogPlan(target_N, first_N, options.turns, user, words_NL=None, facts=facts)
 
 
 def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dict[str, Any], int]:
@@ -200,47 +194,16 @@ def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dic
     return user, facts, simulator.captioner.max_words
 
 
-def _first_candidates(options: EvalDialogs, items: Items) -> tuple[Tensor, dict[str, Any]]:
-    """For each target a different product, drawn with the seed or read from an earlier evaluation.
-
-    It does not depend on the retriever.
-    """
-    path, position_of = options.first_candidates, items.positions
-    if path:
-        first = read_json(path, "the first candidates", dict).get("first")
-        if not isinstance(first, dict):
-            raise UserError(
-                f"expected first candidates by target, found none in {path}; give the file of simulated "
-                "dialogs"
-            )
-        if missing := [
-            name for name in items.ids if str(first.get(name)) not in position_of or first[name] == name
-        ]:
-            what = f"no first candidate in this gallery for {len(missing)} targets, such as {missing[0]}"
-            raise UserError(f"{path} has {what}; give the file of an evaluation of the same split")
-        first = {name: first[name] for name in items.ids}
-    else:
-        step_N = torch.randint(
-            1, len(items), (len(items),), generator=torch.Generator().manual_seed(options.seed)
-        )
-        pairs = zip(items.ids, step_N.tolist(), strict=True)
-        first = {
-            name: items.ids[(position + step) % len(items)] for position, (name, step) in enumerate(pairs)
-        }
-    origin = {"from": str(path)} if path else {"seed": options.seed}
-    about = {"split": options.split, "category": canonical(options.category), **origin, "first": first}
-    return torch.tensor([position_of[first[name]] for name in items.ids]), about
+def _first_shown(count: int, seed: int) -> Tensor:
+    """For each of N targets the position of a different product, drawn with the seed alone."""
+    step_N = torch.randint(1, count, (count,), generator=torch.Generator().manual_seed(seed))
+    return (torch.arange(count) + step_N) % count
 
 
 def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> DialogPlan:
     """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
     feedback.
     """
-    if options.first_candidates:
-        raise UserError(
-            "--first-candidates cannot be combined with --user human, which starts from the candidates of "
-            "the pairs"
-        )
     position_of, vocabulary = parts.items.positions, parts.vocabulary
     pairs = pairs_with_features(parts.catalog, parts.store, options.split)
     rows = [
@@ -264,7 +227,6 @@ def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> 
         "pairs": len(pairs),
         "coverage_of_pairs": len(pairs) / len(parts.catalog.pairs(options.split)),
     }
-    first = {"split": options.split, "first": "the candidate of each pair"}
     return DialogPlan(
         target_N,
         first_N,
@@ -272,6 +234,5 @@ def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> 
         user=None,
         words_NL=words_NL.to(parts.device),
         facts=facts,
-        first=first,
         texts=None if options.word_noise else texts,
     )

@@ -40,12 +40,8 @@ def check_sessions(options: EvalDialogs) -> None:
         return
     if options.sessions is None:
         raise UserError("--user sessions needs the folder of Multiturn FashionIQ; give --sessions FOLDER")
-    for flag in ("first_candidates", "index"):
-        if getattr(options, flag):
-            raise UserError(
-                f"--{flag.replace('_', '-')} cannot be combined with --user sessions, which shows the "
-                "recorded products"
-            )
+    if options.index:
+        raise UserError("--index cannot be combined with --user sessions, which shows the recorded products")
 
 
 def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:

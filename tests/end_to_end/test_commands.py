@@ -171,7 +171,7 @@ def test_the_store_holds_the_whole_category(runs, project):
 
 def test_an_evaluation_holds_the_files_of_the_design(runs):
     assert {path.name for path in runs.dialogs.iterdir()} == {
-        "metrics.json", "dialogs.jsonl", "first_candidates.json", *trec.FILES, "report.html"}  # fmt: skip
+        "metrics.json", "dialogs.jsonl", *trec.FILES, "report.html"}  # fmt: skip
 
 
 def test_metrics_name_all_that_a_result_depends_on(runs, project):
@@ -207,10 +207,9 @@ def test_every_item_of_the_split_is_the_target_once(vector_runs):
         )
 
 
-def test_dialogs_begin_with_the_first_candidates_and_never_with_the_target(vector_runs):
-    first = read(vector_runs.dialogs / "first_candidates.json")["first"]
+def test_no_dialog_begins_with_its_target(vector_runs):
     for dialog in dialogs_of(vector_runs.dialogs):
-        assert dialog["turns"][0]["shown"] == first[dialog["target"]] != dialog["target"]
+        assert dialog["turns"][0]["shown"] != dialog["target"]
 
 
 def test_the_run_file_agrees_with_the_dialogs(vector_runs):
@@ -272,22 +271,12 @@ def test_runs_of_earlier_versions_without_provenance_are_evaluated(evaluate, vec
     )
 
 
-def test_first_candidates_can_be_given_back(evaluate):
-    other = evaluate("seed 1", seed=1, samples=1)
-    content = read(other / "first_candidates.json")
-    first = content["first"] | {"of another gallery": "nothing"}
-    (other / "first.json").write_text(json.dumps(content | {"first": first}))
-    again = evaluate("again", first_candidates=other / "first.json", samples=1)
-    assert read(again / "first_candidates.json")["first"] == content["first"]
-    assert read(again / "metrics.json")["turns"] == read(other / "metrics.json")["turns"]
-    assert (again / "dialogs.jsonl").read_text() == (other / "dialogs.jsonl").read_text()
-
-
 def test_another_seed_begins_with_other_products(evaluate, vector_runs):
-    assert (
-        read(evaluate(seed=1) / "first_candidates.json")["first"]
-        != read(vector_runs.dialogs / "first_candidates.json")["first"]
+    first, other = (
+        [dialog["turns"][0]["shown"] for dialog in dialogs_of(folder)]
+        for folder in (vector_runs.dialogs, evaluate(seed=1))
     )
+    assert first != other
 
 
 def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
@@ -296,7 +285,7 @@ def test_the_same_evaluation_twice_is_the_same(evaluate, vector_runs, project):
         return re.sub(rb"<svg.*?</svg>", b"", found, flags=re.DOTALL) if isinstance(found, bytes) else found
 
     again = evaluate()
-    for name in ("metrics.json", "dialogs.jsonl", *trec.FILES, "first_candidates.json", "report.html"):
+    for name in ("metrics.json", "dialogs.jsonl", *trec.FILES, "report.html"):
         assert content(again / name) == content(vector_runs.dialogs / name), name
 
 

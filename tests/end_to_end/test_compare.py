@@ -195,7 +195,7 @@ def test_the_evaluations_can_stand_in_a_config(vector_runs, others, tmp_path, ca
 
 def test_other_first_products_or_another_user_are_noted(compare, others, changed):
     _, told = compare(others / "seed-1/dialogs")
-    assert "note:" in told and "--first-candidates" in told
+    assert "note:" in told and "with the same --seed" in told
     _, told = compare(changed(user="somebody"))
     assert "the user of" in told and "somebody" in told
 

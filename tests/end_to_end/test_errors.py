@@ -221,14 +221,7 @@ CASES = [
     case("recorded_captions_without_targets_cannot_be_evaluated", "dialogs", "use train or val", user="human", split="test"),
     # the gallery holds 12
     case("more_turns_than_products_cannot_all_show_another_one", "dialogs", "--turns", exclude_shown=True, turns=13),
-    case("first_candidates_of_another_gallery_are_refused", "dialogs", "no first candidate in this gallery for 12 targets", split="val",
-         first_candidates="{dialogs}/first_candidates.json"),
     case("what_is_for_the_other_kind_of_user_is_refused[captions]", "dialogs", "--captions joined", captions="joined"),
-    case("what_is_for_the_other_kind_of_user_is_refused[first_candidates]", "dialogs", "--first-candidates", user="human", split="val",
-         first_candidates="{dialogs}/first_candidates.json"),
-    *[case(f"malformed_first_candidates_are_refused[{content}]", "dialogs", "{tmp}/first.json", first_candidates="{tmp}/first.json",
-           damage=elsewhere("first.json", content))
-      for content in ('{"first": "the candidate of each pair"}', '{"first": []}', "[]", '{"first": {"a": ["b"]}}', '{"fir')],
 ]  # fmt: skip
 
 

@@ -147,7 +147,6 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--user human is given twice" in error(user=["human", "human"])
     assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
     assert "expected a linear retriever" in error(user="human", linear=vector_runs.retriever)
-    assert "--first-candidates" in error(user="sessions", sessions=sessions, first_candidates="x.json")
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
 
 

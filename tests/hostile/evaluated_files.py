@@ -92,9 +92,7 @@ def question_dialogs(room: Room, rng: Random) -> Case:
 @hostile("compare", 700, 8)
 def compare(room: Room, rng: Random) -> Case:
     first, second = room.copy("dialogs"), room.copy("dialogs2")
-    path = rng.choice((first, second)) / rng.choice(
-        ("metrics.json", "dialogs.jsonl", "dialogs.jsonl", "first_candidates.json")
-    )
+    path = rng.choice((first, second)) / rng.choice(("metrics.json", "dialogs.jsonl"))
     what = damaged(rng, path)
     folders = [first, second] if rng.random() < 0.8 else [f"{first},{second}", str(second)]
     measure = rng.choice(
@@ -102,14 +100,6 @@ def compare(room: Room, rng: Random) -> Case:
     )
     chosen: Options = {"measure": measure} if rng.random() < 0.3 else {}
     return case_of(room, "compare", what, **{"": folders}, **chosen)
-
-
-@hostile("first candidates", 300, 4)
-def first_candidates(room: Room, rng: Random) -> Case:
-    path = room.copy("dialogs/first_candidates.json", "first.json")
-    what = damaged(rng, path)
-    earlier(room, rng)
-    return case_of(room, "eval-dialogs", what, first_candidates=path)
 
 
 @hostile("vocabularies", 300, 4)

@@ -220,7 +220,6 @@ def test_d9_d14_names_that_cannot_be_files_are_refused(world, refused, name):
         ("extract-features", "vectors"),
         ("import-catalog", "table"),
         ("eval-dialogs", "config"),
-        ("eval-dialogs", "first_candidates"),
         ("eval-single-turn", "predictions"),
         ("extract-attributes", "vocabulary"),
     ],

@@ -58,21 +58,13 @@ def test_each_product_is_a_target_and_another_one_is_shown_first(shop, options_o
     step_N = torch.randint(1, 6, (6,), generator=torch.Generator().manual_seed(5))
     assert target_B.tolist() == [4, 0]
     assert first.item_B.tolist() == [(4 + int(step_N[4])) % 6, int(step_N[0])]
-    ids = shop.catalog.ids("val")
-    written = task.files["first_candidates.json"]
-    assert written == {
-        "split": "val",
-        "category": "dresses",
-        "seed": 5,
-        "first": {name: ids[(row + int(step_N[row])) % 6] for row, name in enumerate(ids)},
-    }
     assert (task.name, task.protocol, task.count, task.turns) == (
         "dialogs of val", "Fashion IQ dialogs", 6, 3,
     )  # fmt: skip
     assert not task.repeated and task.advice.endswith("a lower --learning-rate")
     assert isinstance(system.asker, BestItem) and not system.asker.exclude_shown
     retriever, _ = retriever_of(shop)
-    features_ND = shop.features.items(ids).features_ND[:].float()
+    features_ND = shop.features.items(shop.catalog.ids("val")).features_ND[:].float()
     assert torch.allclose(system.gallery.vectors_ND, retriever.embed_images(features_ND), atol=1e-4)
     assert dialogs(task).ranks.shape == (6, 3)
 
@@ -125,23 +117,6 @@ def test_noise_is_that_of_the_seed_for_each_target_and_turn(options_of):
     assert torch.equal(user.reply(target_B, first, 1).words_BL, found)
 
 
-def test_first_candidates_are_read_from_an_earlier_evaluation(shop, options_of, tmp_path):
-    ids, path = shop.catalog.ids("val"), tmp_path / "first.json"
-    first = {name: ids[row - 1] for row, name in enumerate(ids)}
-    path.write_text(json.dumps({"first": first | {"another": "one"}}))
-    [task] = fashion_iq.build(options_of(user=["differences"], first_candidates=path))
-    assert task.batch(range(6)).first.item_B.tolist() == [5, 0, 1, 2, 3, 4]
-    about = task.files["first_candidates.json"]
-    assert about == {"split": "val", "category": "dresses", "from": str(path), "first": first}
-    for wrong in ({ids[2]: "unknown"}, {ids[2]: ids[2]}):
-        path.write_text(json.dumps({"first": first | wrong}))
-        with pytest.raises(UserError, match=f"for 1 targets, such as {ids[2]}"):
-            fashion_iq.build(options_of(user=["differences"], first_candidates=path))
-    path.write_text(json.dumps({"first": "none"}))
-    with pytest.raises(UserError, match="found none in"):
-        fashion_iq.build(options_of(user=["differences"], first_candidates=path))
-
-
 def test_a_retriever_without_a_captioner_needs_a_user(options_of):
     with pytest.raises(UserError, match="was trained without a captioner; give --user"):
         fashion_iq.build(options_of())
@@ -191,7 +166,6 @@ def test_pairs_show_the_candidate_and_say_the_captions(shop, options_of, caption
         assert torch.equal(reply.words_BL[place], system.vocabulary.encode([text], longest)[0])
     assert stated(task)["user"] == f"recorded captions, {captions}" and stated(task)["decoding"] == "none"
     assert stated(task)["pairs"] == len(pairs) and stated(task)["coverage_of_pairs"] == 1.0
-    assert task.files["first_candidates.json"] == {"split": "val", "first": "the candidate of each pair"}
 
 
 def test_noise_in_recorded_pairs_leaves_no_text(options_of):
@@ -204,11 +178,6 @@ def test_noise_in_recorded_pairs_leaves_no_text(options_of):
     vocabulary = plain.batch([0]).system.vocabulary
     assert torch.equal(reply.words_BL, corrupt(words_NL, 0.5, chance_NL, negation(vocabulary)))
     assert reply.texts is None and stated(task)["errors"] == 0.5
-
-
-def test_recorded_pairs_have_their_own_candidates(options_of, tmp_path):
-    with pytest.raises(UserError, match="cannot be combined with --user human"):
-        fashion_iq.build(options_of(user=["human"], first_candidates=tmp_path))
 
 
 # sessions
@@ -300,10 +269,6 @@ def test_noise_in_sessions_is_drawn_by_session_and_turn(options_of, sessions):
         ({"sessions": "some", "user": ["human"]}, "--sessions needs --user sessions"),
         ({"user": ["sessions"]}, "give --sessions FOLDER"),
         ({"user": ["sessions"], "sessions": "some", "index": "Flat"}, "--index cannot be combined"),
-        (
-            {"user": ["sessions"], "sessions": "some", "first_candidates": "some"},
-            "--first-candidates cannot be combined",
-        ),
     ],
 )
 def test_options_that_sessions_exclude(options_of, options, found):
