@@ -434,6 +434,7 @@ def eval_captions(
     verify: bool = ...,
     run: str | Path | None = ...,
     split: Literal["train", "val", "test"] = ...,
+    captions: str | Path | None = ...,
     samples: int | None = ...,
     beam: int | None = ...,
     out: str | Path | None = ...,

@@ -121,6 +121,12 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
         reads="captioner",
     )
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
+    captions: Path | None = option(
+        None,
+        "captions by another speaker, such as a language model, of pairs of the split, which alone are scored then: a "
+        "file in the form of DATA/captions, whose first caption of a pair counts",
+        reads="file",
+    )
     samples: int | None = option(
         None,
         "captions that the captioner draws for each pair, of which it says the most informative one, as in "

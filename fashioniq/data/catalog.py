@@ -156,14 +156,17 @@ class Catalog:
         return ids
 
     def pairs(self, split: str) -> list[Pair]:
-        """Captioned pairs of a split.
+        """Captioned pairs of a split. Raises UserError as `pairs_in` does."""
+        return self.pairs_in(self.root / "captions" / f"cap.{self._name}.{split}.json", split)
+
+    def pairs_in(self, path: Path, split: str) -> list[Pair]:
+        """Pairs of a split that a file has captions of.
 
         Captions without a word are dropped, and so are pairs without another caption.
 
         Raises UserError if the file is missing or malformed, contains ids that are not in the split, or has
         no caption.
         """
-        path = self.root / "captions" / f"cap.{self._name}.{split}.json"
         rows = read_json(path, f"the {split} captions of {self.category}", list)
         known = set(self.ids(split))
         pairs = []

@@ -18,7 +18,7 @@ from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows, speech_tables
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
-from fashioniq.files import together, write_json, write_jsonl
+from fashioniq.files import UserError, together, write_json, write_jsonl
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.models.device import pick_device
@@ -32,7 +32,7 @@ CAPTIONER, FREQUENT, RANDOM = "captioner", "most frequent", "random pair"
 
 
 def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
-    """Score the captions of a captioner on the pairs of a split, beside human captions and two baselines.
+    """Score a captioner's captions, and those of a file, on the pairs of a split, beside people's and two baselines.
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
     """
@@ -42,15 +42,19 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
     store = open_store(settings.data, settings.category, settings.features) if settings.run else None
-    pairs, said, facts = (
-        _captioned(settings.run, settings, catalog, store)
-        if settings.run and store
-        else (catalog.pairs(settings.split), None, {})
-    )
+    pairs = pairs_with_features(catalog, store, settings.split) if store else catalog.pairs(settings.split)
+    captions_of = dict[str, list[str]]()
+    if settings.captions:
+        pairs, captions_of[settings.captions.name] = _of_file(
+            settings.captions, catalog, settings.split, pairs
+        )
+    said, facts = None, dict[str, Any]()
+    if settings.run and store:
+        said, facts = _captioned(settings.run, settings, catalog, store, pairs)
+        captions_of = {CAPTIONER: said, **captions_of}
     frequent, times = Counter(
         " ".join(tokenize(text)) for pair in train for text in pair.captions
     ).most_common(1)[0]
-    captions_of = {CAPTIONER: said} if said else {}
     captions_of |= {FREQUENT: [frequent] * len(pairs), RANDOM: _random_captions(pairs, train, settings.seed)}
     heard = {who: captions for who, captions in captions_of.items() if who != FREQUENT}
     speech = speech_rows(settings, catalog, store, pairs, heard)
@@ -87,10 +91,21 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     return metrics
 
 
+def _of_file(path: Path, catalog: Catalog, split: str, pairs: list[Pair]) -> tuple[list[Pair], list[str]]:
+    """Those of the pairs that a file has captions of, and its first caption of each."""
+    said = {(pair.target, pair.candidate): pair.captions[0] for pair in catalog.pairs_in(path, split)}
+    found = [pair for pair in pairs if (pair.target, pair.candidate) in said]
+    if not found:
+        raise UserError(
+            f"{path} has no caption of a pair of {split}; write captions for pairs of its captions"
+        )
+    return found, [said[pair.target, pair.candidate] for pair in found]
+
+
 def _captioned(
-    run: Path, settings: EvalCaptions, catalog: Catalog, store: FeatureStore
-) -> tuple[list[Pair], list[str], dict[str, Any]]:
-    """Pairs that have features, the captioner's caption of each, decoded as in dialogs, and metadata of both."""
+    run: Path, settings: EvalCaptions, catalog: Catalog, store: FeatureStore, pairs: list[Pair]
+) -> tuple[list[str], dict[str, Any]]:
+    """The captioner's caption of each pair, decoded as in dialogs, and metadata of both."""
     samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
     simulator, facts = load_simulator(
@@ -102,7 +117,6 @@ def _captioned(
             f"note: the splits or captions of {catalog.category} differ from those that {run} was trained on"
         )
     device = pick_device(settings.device)
-    pairs = pairs_with_features(catalog, store, settings.split)
     items = store.items(
         list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))
     ).to(device)
@@ -125,7 +139,7 @@ def _captioned(
         "attributes": facts.attrs,
         "decoding": simulator.decoding,
     }
-    return pairs, said, depends_on
+    return said, depends_on
 
 
 def _random_captions(pairs: list[Pair], train: list[Pair], seed: int) -> list[str]:

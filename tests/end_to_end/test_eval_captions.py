@@ -115,6 +115,31 @@ def test_captions_are_compared_with_those_of_people(evaluate, capsys):
     assert "how like people's captions" in told and "what gives them away" in told
 
 
+def test_another_speaker_is_compared_on_the_pairs_of_its_file(evaluate, runs, tmp_path):
+    pairs = Catalog(runs.catalog, "dresses").pairs("train")
+    rows = [
+        {"target": pair.target, "candidate": pair.candidate, "captions": ["zz is what I want", "not read"]}
+        for pair in pairs[3:]
+    ]
+    (tmp_path / "model.json").write_text(json.dumps(rows))
+    out = evaluate(split="train", captions=tmp_path / "model.json")
+    metrics = read(out / "metrics.json")
+    assert metrics["pairs"] == len(rows) == len((out / "captions.jsonl").read_text().splitlines())
+    assert row_of(metrics, "all", "model.json")["BLEU-1"] < row_of(metrics, "one", "people")["BLEU-1"]
+    (spoken,) = [row for row in metrics["speech"] if row["who"] == "model.json"]
+    assert spoken["AUC"] > 0.99 and spoken["words"] == 5 and "zz" in " ".join(spoken["tell it"])
+    assert spoken["distinct"] == 1 / len(rows) and 0 <= spoken["P"] <= 100
+
+
+def test_captions_of_no_pair_of_the_split_are_refused(runs, project, tmp_path, capsys):
+    first, second = (pair for pair in Catalog(runs.catalog, "dresses").pairs("val")[:2])
+    row = {"target": first.target, "candidate": second.target, "captions": ["is red"]}
+    (tmp_path / "model.json").write_text(json.dumps([row]))
+    given = {"data": runs.catalog, "category": "dresses", "captions": tmp_path / "model.json"}
+    assert main(project.arguments("eval-captions", **given, out=tmp_path / "out")) == 2
+    assert "has no caption of a pair of val" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_the_same_seed_gives_the_same_evaluation(evaluate, project):
     first, again, other = evaluate("first"), evaluate("again"), evaluate("other", seed=1, batch_size=3)
     assert project.content(first / "metrics.json") == project.content(again / "metrics.json")

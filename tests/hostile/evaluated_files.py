@@ -102,6 +102,13 @@ def compare(room: Room, rng: Random) -> Case:
     return case_of(room, "compare", what, **{"": folders}, **chosen)
 
 
+@hostile("captions of another speaker", 300, 4)
+def other_speakers(room: Room, rng: Random) -> Case:
+    path = room.copy("catalog/captions/cap.dress.val.json", "said.json")
+    what = damaged(rng, path)
+    return case_of(room, "eval-captions", what, captions=path)
+
+
 @hostile("vocabularies", 300, 4)
 def vocabularies(room: Room, rng: Random) -> Case:
     path = room.copy(rng.choice(("vocabulary.csv", "list_attr_cloth.txt")))
