@@ -14,8 +14,8 @@ from fashioniq.config import Compare
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.results import (
     EvaluationFolder,
-    check_comparable,
     item_cards,
+    notes_on_differences,
     read_evaluation,
     stated,
 )
@@ -60,7 +60,7 @@ def compare(settings: Compare) -> dict[str, Any]:
     evaluations = [one for group in groups for one in group]
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
         raise UserError("an evaluation is listed twice; give each folder once")
-    notes = check_comparable(evaluations)
+    notes = notes_on_differences(evaluations)
     last = min(one.rank_BT.shape[1] for one in evaluations)
     turn = settings.turn or last
     if turn > last:

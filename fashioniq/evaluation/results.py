@@ -88,13 +88,13 @@ def read_evaluation(folder: Path) -> EvaluationFolder:
     return evaluation
 
 
-def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
-    """Notes on differences between the first evaluation and the others, for readers of a comparison.
+def notes_on_differences(evaluations: Sequence[EvaluationFolder]) -> list[str]:
+    """Notes on differences between evaluations, for readers of a comparison.
 
     Raises UserError if category, split, gallery or targets differ: such evaluations cannot be compared.
     """
     first, *others = evaluations
-    notes = []
+    begin: list[str] = []
     for other in others:
         for key, name in _SAME.items():
             ours, theirs = (stated(one.metrics, key) or None for one in (first, other))
@@ -114,19 +114,21 @@ def check_comparable(evaluations: Sequence[EvaluationFolder]) -> list[str]:
                 f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same "
                 "products"
             )
-        for key, name in _BETTER_SAME.items():
-            ours, theirs = (stated(one.metrics, key) or "none" for one in (first, other))
-            if ours != theirs:
-                notes.append(
-                    f"the {name} of {other.folder} differs from {first.folder}: {theirs}, not {ours}"
-                )
-        if differ := sum(
-            ours != theirs for ours, theirs in zip(first.first_shown, other.first_shown, strict=True)
-        ):
-            notes.append(
-                f"{differ} of {len(first.dialogs)} dialogs in {other.folder} begin with other products than "
-                f"in {first.folder}; evaluate both with the same --seed"
-            )
+        if first.first_shown != other.first_shown:
+            begin.append(str(other.folder))
+    notes = []
+    for key, name in _BETTER_SAME.items():
+        folders: dict[str, list[str]] = {}
+        for one in evaluations:
+            folders.setdefault(str(stated(one.metrics, key) or "none"), []).append(str(one.folder))
+        if len(folders) > 1:
+            found = "; ".join(f"{value} in {', '.join(of)}" for value, of in folders.items())
+            notes.append(f"the {name} differs: {found}")
+    if begin:
+        notes.append(
+            f"dialogs in {', '.join(begin)} begin with other products than in {first.folder}; evaluate all with the "
+            "same --seed"
+        )
     return notes
 
 

@@ -197,7 +197,7 @@ def test_other_first_products_or_another_user_are_noted(compare, others, changed
     _, told = compare(others / "seed-1/dialogs")
     assert "note:" in told and "with the same --seed" in told
     _, told = compare(changed(user="somebody"))
-    assert "the user of" in told and "somebody" in told
+    assert "the user differs: " in told and "; somebody in " in told
 
 
 def test_dialogs_in_another_order_are_the_same_dialogs(compare, changed):
