@@ -1,7 +1,5 @@
 """Weights of words by the ranks of the targets of captions."""
 
-import math
-
 import msgspec
 import numpy as np
 import pytest
@@ -17,14 +15,14 @@ def asked(similar, lexical, wishes, candidate=0, target=1):
 
 def test_the_product_shown_is_no_rival_and_equal_products_share_their_places():
     weights, figures = best_weights([asked([0.9, 0.5, 0.5, 0.5], [0.0] * 4, [0.0] * 4)])
-    assert figures == {"captions": 1, "log_rank": math.log(2), "without": math.log(2)}
+    assert figures == pytest.approx({"captions": 1, "near": 10 / 11, "without": 10 / 11})
     assert weights == obeying(0.0)  # wishes that no caption has cost nothing
 
 
 def test_words_that_tell_the_target_outweigh_similarity():
     weights, figures = best_weights([asked([0.0, 0.1, 0.9, 0.8], [0.0] * 4, [0.0, 1.0, 0.0, 0.0])])
     assert weights == obeying(0.0)
-    assert figures["log_rank"] == 0 and figures["without"] == pytest.approx(math.log(3))
+    assert figures["near"] == 1 and figures["without"] == pytest.approx(10 / 12)
 
 
 def test_wishes_that_mislead_get_the_share_of_a_small_weight():
