@@ -41,10 +41,11 @@ STEPS = 6  # of the bisection of its noise
 
 
 class Pair(NamedTuple):
-    """The running model and its challenger."""
+    """The running model and its challenger; `equal` if gates are judged on shoppers with whom neither is better."""
 
     name: str
     models: tuple[System, System]
+    equal: bool = False
 
 
 def compared(pair: Pair, street: Street, logs: Sequence[Log], experiments: int, seed: int) -> dict[str, Any]:
@@ -78,9 +79,7 @@ def compared(pair: Pair, street: Street, logs: Sequence[Log], experiments: int, 
             }
         )
     changed_B = logs[1].success_B.astype(float) - logs[0].success_B
-    explored = Explored(
-        converse(street, pair.models, exploring, ranks=True), street, seed, equal="equal" in pair.name
-    )
+    explored = Explored(converse(street, pair.models, exploring, ranks=True), street, seed, equal=pair.equal)
     return {
         "pair": pair.name,
         "success": [100 * float(log.success_B.mean()) for log in logs],
@@ -115,7 +114,7 @@ def pairs_of(
     level = converse(street, [worse], alone(0)).success_B.mean()
     equal, second = noisy(trained, street, level, 2)
     pairs = [
-        Pair("equal: both degraded", (worse, equal)),
+        Pair("equal: both degraded", (worse, equal), equal=True),
         Pair("worse: degraded", (trained, worse)),
         Pair("better: degraded is running", (worse, trained)),
         *[Pair(name, (trained, other)) for name, other in others.items()],

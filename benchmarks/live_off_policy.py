@@ -72,7 +72,7 @@ class Explored:
             [_places(log.target_R[:, None], one)[:, 0] for one in (running_RD, new_RD)], 1
         )
         examined_P = np.append(self.truth_K, np.zeros(BEYOND + 1 - self.shown))
-        self.value_RM = examined_P[self.target_RM]
+        value_RM = examined_P[self.target_RM]
         self.probability_DK = np.array(
             [place_probabilities(rank, self.shown, ANY) for rank in range(DEEPEST)]
         )
@@ -80,10 +80,10 @@ class Explored:
         self.order_R = np.argsort(log.shopper_R, kind="stable")
         self.length_B = np.bincount(log.shopper_R, minlength=size)
         self.begins_B = np.cumsum(self.length_B) - self.length_B
-        better_B = np.bincount(log.shopper_R, self.value_RM[:, 1] - self.value_RM[:, 0], size)
+        better_B = np.bincount(log.shopper_R, value_RM[:, 1] - value_RM[:, 0], size)
         self.kept_S = _balanced(better_B, np.random.default_rng((seed, 3))) if equal else np.arange(size)
         kept_R = np.isin(log.shopper_R, self.kept_S)
-        value_RM = self.value_RM[kept_R]
+        value_RM = value_RM[kept_R]
         # expected success of the new model's answers less that of the running one's, and what of it exploration never shows
         self.truth = float((value_RM[:, 1] - value_RM[:, 0]).mean())
         self.hidden = float((value_RM[:, 1] * (self.target_RM[kept_R, 0] == BEYOND)).mean())

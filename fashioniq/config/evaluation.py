@@ -123,8 +123,8 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
     captions: Path | None = option(
         None,
-        "captions by another speaker, such as a language model, of pairs of the split, which alone are scored then: a "
-        "file in the form of DATA/captions, whose first caption of a pair counts",
+        "file of captions by another speaker, such as a language model, in the form of DATA/captions; its pairs alone "
+        "are scored, with the first caption of each",
         reads="file",
     )
     samples: int | None = option(

@@ -97,7 +97,8 @@ def _of_file(path: Path, catalog: Catalog, split: str, pairs: list[Pair]) -> tup
     found = [pair for pair in pairs if (pair.target, pair.candidate) in said]
     if not found:
         raise UserError(
-            f"{path} has no caption of a pair of {split}; write captions for pairs of its captions"
+            f"{path} has no caption of a pair of {split}; write captions for the pairs of {split} in "
+            f"{catalog.root / 'captions'}"
         )
     return found, [said[pair.target, pair.candidate] for pair in found]
 

@@ -102,22 +102,22 @@ def compare(settings: Compare) -> dict[str, Any]:
 
 
 def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int, last: int) -> _Model:
-    def values(name: str) -> NDArray[np.float64]:
-        """S×B×T."""
-        return np.stack(
-            [per_dialog(name, one.rank_BT[:, :last], one.metrics.gallery).numpy() for one in seeds]
-        )
-
     try:
-        value_SB = values(measured)[:, :, turn - 1]
+        value_SBT = {
+            one: np.stack(
+                [per_dialog(one, seed.rank_BT[:, :last], seed.metrics.gallery).numpy() for seed in seeds]
+            )
+            for one in dict.fromkeys((*BY_TURN, measured))
+        }
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error
+    value_SB = value_SBT[measured][:, :, turn - 1]
     return _Model(
         f"{name} ({len(seeds)} seeds)" if len(seeds) > 1 else name,
         seeds,
         value_SB.mean(0),
         value_SB.mean(1).tolist(),
-        {name: values(name).mean(1) for name in dict.fromkeys((*BY_TURN, measured))},
+        {one: value.mean(1) for one, value in value_SBT.items()},
     )
 
 

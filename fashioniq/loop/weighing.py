@@ -15,9 +15,7 @@ from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
 
 LEXICAL = (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.12, 0.16)
 WISHES = (0.0, 0.025, 0.05, 0.1, 0.2, 0.5, OUTWEIGHS)
-NEAR = (
-    10  # a target at the first place counts as 1, after this many products as a half: the first pages matter
-)
+NEAR = 10  # products after which a target counts half as much as at the first place: the first pages matter
 KEPT = 0.75  # share of the best gain from which on wishes outweigh any similarity
 CAPTIONS = 2400  # asked at most: of 600, chance chose weights that lost two points of R@10
 MEMORY = 0.5  # share of a small weight that each later turn leaves, as in the vectors of a linear retriever
@@ -49,10 +47,8 @@ def best_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, d
         own_C1 = score_CN[:, target : target + 1]
         ahead_C = (score_CN > own_C1).sum(1) + (score_CN >= own_C1).sum(1) - 1  # twice: equal ones count half
         near.append(NEAR / (NEAR + ahead_C.clamp(min=0).double() / 2))
-    means = [
-        round(value, 12) for value in torch.stack(near).mean(0).tolist()
-    ]  # equal but for rounding: the first one
-    mean = dict(zip(choices, means, strict=True))
+    # of choices that differ by rounding alone, the first one is best
+    mean = dict(zip(choices, torch.stack(near).mean(0).round(decimals=12).tolist(), strict=True))
     best = max(mean, key=lambda choice: mean[choice])
     strong = max(((lexical, OUTWEIGHS) for lexical in LEXICAL), key=lambda choice: mean[choice])
     without = mean[0.0, 0.0]
