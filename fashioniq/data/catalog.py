@@ -39,10 +39,7 @@ LONGEST_ORIGIN = 200  # characters
 
 @dataclass(frozen=True)
 class Pair:
-    """Two products, and captions of how the target differs from the candidate.
-
-    Released test pairs have no target.
-    """
+    """Two products, and captions of how the target differs from the candidate. Released test pairs have no target."""
 
     target: str | None
     candidate: str

@@ -19,7 +19,8 @@ class Weights(msgspec.Struct, frozen=True):
     """Weights of BM25, of a wish that a product meets, and of a denied attribute that it has.
 
     With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight. A wish
-    that was `interpreted`, a step or another name of a label, has a weight of its own, unless it is None.
+    that was `interpreted`, a step, "less" or another name of a label, has a weight of its own, unless it is None: then
+    what it denies weighs `full`, a wish that vectors do not follow, or, in runs without it, as much as any denial.
     """
 
     lexical: Weight = 0.0
@@ -27,6 +28,7 @@ class Weights(msgspec.Struct, frozen=True):
     denied: Weight = 0.0
     memory: Share = 1.0
     interpreted: Weight | None = None
+    full: Weight | None = None
 
 
 def obeying(lexical: float) -> Weights:

@@ -111,7 +111,7 @@ class Reader:
             place,
             unit.term.family,
             item.denied,
-            interpreted=not named,
+            interpreted=not named or item.softly,
             corrected=corrected,
         )
 

@@ -22,6 +22,7 @@ class ScopedUnit(NamedTuple):
     step: tuple[str, int] | None = None
     than: Unit | None = None  # what a step compares with, in place of the product
     joint: str = ""  # "or", "and" or "," before it
+    softly: bool = False  # denied by "less", "too" or "not so"
 
 
 class Sentence:
@@ -199,7 +200,8 @@ class Sentence:
             unit = unit._replace(term=Term(self.lexicon.half(*direction), direction[0]))
         if self._turns(at, unit):
             self._denial = ""
-        self._add(ScopedUnit(unit, bool(self._denial) and not self._common(unit), joint=self._joint))
+        denied = bool(self._denial) and not self._common(unit)
+        self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
 
     def _add(self, item: ScopedUnit) -> None:
         self.items.append(item)

@@ -30,7 +30,7 @@ class Wish(NamedTuple):
         frozenset()
     )  # of a resolved step: labels on the wrong side, which count as denied
     turn: int = 0  # of the dialog in which it was said
-    interpreted: bool = False  # a step, or another name of the labels, such as "crimson"
+    interpreted: bool = False  # a step, "less", or another name of the labels, such as "crimson"
     corrected: str = ""  # free words without their spelling mistake
 
     @property

@@ -1,7 +1,8 @@
 """Weights of words in the score of a product, chosen by the ranks of the targets of people's captions.
 
 A wish that is understood should be obeyed, unless captions show that the labels are wrong or incomplete: then words
-have smaller weights.
+have smaller weights. A denial outweighs any similarity wherever labels help: vectors hardly follow it, and captions
+deny too little to tell.
 """
 
 from collections.abc import Iterable
@@ -56,4 +57,5 @@ def best_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, d
     if mean[strong] - without >= KEPT * (mean[best] - without):
         return obeying(strong[0]), figures
     lexical, wish = best
-    return Weights(lexical, round(share * wish, 4), wish, MEMORY), figures
+    denied = OUTWEIGHS if wish else 0.0
+    return Weights(lexical, round(share * wish, 4), denied, MEMORY, full=wish), figures

@@ -29,7 +29,7 @@ from fashioniq.loop.labels import LEAST_EVIDENCE, LIKELY, Having, ProductLabels,
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
-# times the weight of a denial, which vectors do not follow either: that of a wish in unseen words
+# times the full weight of a wish, which vectors do not follow: that of a wish in unseen words
 UNSEEN = 2.0
 IN_TEXTS = OUTWEIGHS / 2  # weight of words that are looked for in texts, where that of labels is OUTWEIGHS
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
@@ -229,14 +229,16 @@ class Wording:
         """
         weights = self.weights
         by_words = self._learned and self._is_unseen(wish)  # who learned no words reads all
-        of_unseen = min(OUTWEIGHS, UNSEEN * weights.denied) if by_words else None
+        full = weights.denied if weights.full is None else weights.full
+        of_unseen = min(OUTWEIGHS, UNSEEN * full) if by_words else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
-        names_category = bool(wish.labels) and not wish.denied and wish.labels <= self._category_labels
-        own = weights.interpreted if wish.interpreted or names_category else None
+        soft = wish.interpreted or (bool(wish.labels) and wish.labels <= self._category_labels)
+        own = weights.interpreted if soft else None
         own = of_unseen if own is None else own
+        of_denied = weights.denied if wish.denied and not soft else full if own is None else own
         for condition in self._conditions([wish]):
             if condition.denied:
-                yield condition, -(weights.denied if own is None else own)
+                yield condition, -of_denied
             else:
                 yield condition, (weights.wanted if own is None else own) * fading
         if self._is_looked_for(wish):

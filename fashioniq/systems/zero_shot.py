@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import torch
 import yaml
 
@@ -175,8 +174,7 @@ def _fit(
 
     found = {shown: best_weights(examples(shown)) for shown in SHOWN_OR}
     shown, (weights, figures) = max(found.items(), key=lambda choice: choice[1][1]["near"])
-    # captions hardly deny anything, and the vectors leave denied words out
-    return msgspec.structs.replace(weights, denied=WEIGHTS.denied), shown, figures
+    return weights, shown, figures
 
 
 def load(run: Path, chosen: Selection) -> System:

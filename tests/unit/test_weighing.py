@@ -29,7 +29,7 @@ def test_wishes_that_mislead_get_the_share_of_a_small_weight():
     helps = asked([0.0, 0.50, 0.54, 0.3], [0.0] * 4, [0.0, 1.0, 0.0, 0.0])
     misleads = asked([0.0, 0.50, 0.10, 0.2], [0.0] * 4, [0.0, 0.0, 1.0, 1.0])
     weights, _ = best_weights([helps, misleads], share=1 / 2)
-    assert weights == Weights(0.0, 0.025, 0.05, MEMORY) and OUTWEIGHS > 1
+    assert weights == Weights(0.0, 0.025, OUTWEIGHS, MEMORY, full=0.05) and OUTWEIGHS > 1
     assert (
         msgspec.json.decode(msgspec.json.encode(weights), type=Weights) == weights
     )  # a run has them in a file
@@ -37,4 +37,4 @@ def test_wishes_that_mislead_get_the_share_of_a_small_weight():
 
 def test_lexical_search_counts_with_the_least_weight_that_is_best():
     weights, _ = best_weights([asked([0.0, 0.50, 0.53, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])])
-    assert (weights.lexical, weights.wanted) == (0.04, 0.0)
+    assert (weights.lexical, weights.wanted, weights.denied) == (0.04, 0.0, 0.0)  # labels tell nothing

@@ -67,14 +67,16 @@ def having(*labels, every=True):
     return np.float32([(all if every else any)(label in own for label in labels) for own in OWN])
 
 
-def test_a_wish_in_words_that_the_retriever_never_saw_has_twice_the_weight_of_a_denial():
-    weights = Weights(wanted=0.125, denied=0.25, memory=0.5)
-    found = Wording(LEXICON, weights, OWN, TEXTS, learned=["is", "red", "not"])
+def test_a_wish_in_words_that_the_retriever_never_saw_has_twice_the_full_weight():
+    weights = Weights(wanted=0.125, denied=2, memory=0.5, full=0.25)
+    found = Wording(LEXICON, weights, OWN, TEXTS, learned=["is", "red", "not", "less"])
     for text, expected in {
         "is red": 0.125 * having("red"),
         "is floral": 0.5 * having("floral"),
-        "is not red": -0.25 * having("red"),
-        "is not floral": -0.5 * having("floral"),
+        "is not red": -2 * having("red"),
+        "is not floral": -2 * having("floral"),
+        "is less red": -0.25 * having("red"),
+        "is less floral": -0.5 * having("floral"),
         "is red and floral": 0.125 * having("red") + 0.5 * having("floral"),
     }.items():
         assert np.array_equal(bonus_of(text, found), expected), text
@@ -174,7 +176,8 @@ def test_the_name_of_the_category_weighs_less_than_other_garments():
     )
     assert bonus_of("a top", found).tolist() == [0.0, 0.5] * 20
     assert bonus_of("a tunic", found).tolist() == [2.0, 0.0] * 20
-    assert bonus_of("not a top", found).tolist() == [0.0, -2.0] * 20
+    assert bonus_of("not a top", found).tolist() == [0.0, -0.5] * 20
+    assert bonus_of("not a tunic", found).tolist() == [-2.0, 0.0] * 20
 
 
 def test_another_color_in_a_title_is_looked_for_too():

@@ -9,7 +9,7 @@ import torch
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
-from fashioniq.data.wording import INTERPRETED, Weights
+from fashioniq.data.wording import INTERPRETED, OUTWEIGHS, Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.loop.weighing import LEXICAL, MEMORY, WISHES
 from fashioniq.models.labels import LabelModel
@@ -169,7 +169,7 @@ def test_shuffled_labels_get_no_weight_or_a_small_one_where_pictures_show_better
     """Where the vectors are no better than chance, wrong labels cost nothing, and cannot be told from right ones."""
     catalog = catalog_of(shuffled(RIGHT, seed))
     weights, _ = fit_weights(catalog, looks(RIGHT), PAIRS, VOCABULARY, 0, pixels={})
-    assert weights.wanted <= 0.05 and weights.denied <= 0.05
+    assert weights.wanted <= 0.05 and weights.full <= 0.05
     assert weights.lexical <= 0.05  # of BM25, of which no share is taken; it also reads the shuffled labels
 
 
@@ -184,7 +184,8 @@ def test_small_weights_fade_and_those_of_wishes_are_smaller_for_vectors_that_are
     assert trained.lexical == whole.lexical
     assert trained.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
     assert halfway.wanted == pytest.approx((trained.wanted + whole.wanted) / 2, abs=1e-4)
-    assert trained.denied == halfway.denied == whole.denied == whole.wanted
+    assert trained.full == halfway.full == whole.full == whole.wanted
+    assert trained.denied == halfway.denied == whole.denied == OUTWEIGHS  # captions hardly deny anything
 
 
 def test_titles_that_captions_repeat_are_weighted_more_than_other_titles():
