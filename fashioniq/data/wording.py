@@ -21,6 +21,7 @@ class Weights(msgspec.Struct, frozen=True):
     With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight. A wish
     that was `interpreted`, a step, "less" or another name of a label, has a weight of its own, unless it is None: then
     what it denies weighs `full`, a wish that vectors do not follow, or, in runs without it, as much as any denial.
+    With `full`, these are small weights, of what is said about a product; all else is obeyed.
     """
 
     lexical: Weight = 0.0

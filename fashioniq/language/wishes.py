@@ -30,6 +30,7 @@ class Wish(NamedTuple):
         frozenset()
     )  # of a resolved step: labels on the wrong side, which count as denied
     turn: int = 0  # of the dialog in which it was said
+    alone: bool = False  # said about no product
     interpreted: bool = False  # a step, "less", or another name of the labels, such as "crimson"
     corrected: str = ""  # free words without their spelling mistake
 
@@ -142,7 +143,7 @@ class Wishes(NamedTuple):
                     continue
             held = [kept for old in held if (kept := _contradicted(old, wish, lexicon)) is not None]
             fresh = [kept for old in fresh if (kept := _narrowed(old, wish)) is not None]
-            fresh.append(wish._replace(turn=len(self.asserted)))
+            fresh.append(wish._replace(turn=len(self.asserted), alone=labels is None))
         after = (*held, *fresh)
         gone = _wanted(self.held) - _wanted(after)
         return Wishes(

@@ -17,7 +17,7 @@ import numpy as np
 
 from fashioniq.categories import singular
 from fashioniq.data.catalog import Catalog, text_of
-from fashioniq.data.wording import OUTWEIGHS, Weights
+from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
@@ -227,7 +227,7 @@ class Wording:
 
         Words that are looked for in texts weigh no more than one such word together, so that labels count more.
         """
-        weights = self.weights
+        weights = self._weights_of(wish)
         by_words = self._learned and self._is_unseen(wish)  # who learned no words reads all
         full = weights.denied if weights.full is None else weights.full
         of_unseen = min(OUTWEIGHS, UNSEEN * full) if by_words else None
@@ -246,6 +246,10 @@ class Wording:
             share = 1 / sum(self._is_looked_for(one) for one in wishes.held)
             yield _Condition(self._in_texts(wish.words), False), together * share * fading
 
+    def _weights_of(self, wish: Wish) -> Weights:
+        """Small weights are those of captions, which are about a product: what is said without one is obeyed."""
+        return obeying(self.weights.lexical) if wish.alone and self.weights.full else self.weights
+
     def _is_unseen(self, wish: Wish) -> bool:
         """Whether the retriever never saw the words of a wish."""
         return self._learned is not None and not self._learned.issuperset(tokenize(wish.words))
@@ -256,7 +260,7 @@ class Wording:
         if wish.denied or wish.step or not self._is_unseen(wish):
             return False
         is_other = wish.interpreted and (wish.family == COLOR or not self.lexicon.levels(wish.family))
-        return not wish.labels or (is_other and self.weights.interpreted is not None)
+        return not wish.labels or (is_other and self._weights_of(wish).interpreted is not None)
 
     def _asserted(self, wishes: Wishes) -> Iterator[tuple[str, float]]:
         """Asserted words of each turn, the newest first, and the share of their weight that is left."""

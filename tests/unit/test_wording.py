@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fashioniq.data.wording import Weights
+from fashioniq.data.wording import Weights, obeying
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import Wish, Wishes
@@ -79,11 +79,24 @@ def test_a_wish_in_words_that_the_retriever_never_saw_has_twice_the_full_weight(
         "is less floral": -0.5 * having("floral"),
         "is red and floral": 0.125 * having("red") + 0.5 * having("floral"),
     }.items():
-        assert np.array_equal(bonus_of(text, found), expected), text
-    later = found.after(found.after(Wishes(), "is floral", None), "is red", None)
+        assert np.array_equal(bonus_of(text, found, item=0), expected), text
+    later = found.after(found.after(Wishes(), "is floral", 0), "is red", 0)
     assert np.array_equal(found.bonus(later), 0.25 * having("floral") + 0.125 * having("red"))
     obeys = Wording(LEXICON, Weights(wanted=2, denied=2), OWN, TEXTS, learned=["is"])
     assert np.array_equal(bonus_of("is floral", obeys), 2 * having("floral"))  # outweighs similarity already
+
+
+def test_small_weights_are_those_of_words_about_a_product_and_what_is_said_without_one_is_obeyed():
+    """Captions, which small weights are chosen by, say how a product differs from the one shown."""
+    small = Weights(lexical=0.04, wanted=0.125, denied=2, memory=0.5, full=0.25)
+    for text in ("is red", "is crimson", "is shorter", "without stripes", "by novara", "a floral maxi dress"):
+        found, obeys = (Wording(LEXICON, weights, OWN, TEXTS) for weights in (small, obeying(0.04)))
+        assert np.array_equal(bonus_of(text, found), bonus_of(text, obeys)), text
+    first = found.after(Wishes(), "is red", None)
+    kept = found.bonus(found.after(first, "is floral", 0)) - found.bonus(found.after(Wishes(), "is floral", 0))
+    assert kept.min() >= 0 and kept.max() >= 2  # and does not fade
+    nothing = Wording(LEXICON, Weights(lexical=0.04, memory=0.5, full=0.0), OWN, TEXTS)
+    assert bonus_of("is red", nothing).max() < 1  # where labels tell nothing
 
 
 def titled(name):
