@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
-from fashioniq.data.languages import ENGLISH, RUN, TOKEN, TYPES, Language, squeezed
+from fashioniq.data.languages import ENGLISH, RUN, TOKEN, TYPES, Language, language, squeezed
 
 K = TypeVar("K", bound=Hashable)  # an id, or a category and an id
 
@@ -63,6 +63,23 @@ def find_attributes(text: str, vocabulary: AttributeVocabulary = OWN_WORDS) -> l
         for word in _words_of(run, vocabulary):
             for kind in vocabulary.lists_of[word]:
                 add_word(found, kind, word)
+    return found
+
+
+def add_described(
+    labels: Mapping[str, list[list[str]]], descriptions: Mapping[str, str], code: str
+) -> dict[str, list[list[str]]]:
+    """Labels of products, and the attribute words, in a language, of what a captioning model says about pictures.
+
+    Of the garments in a picture, the first one is the product.
+    """
+    found, vocabulary = dict(labels), own_words(language(code)) if descriptions else OWN_WORDS
+    for name, text in descriptions.items():
+        said = find_attributes(text, vocabulary)
+        said[GARMENT] = said[GARMENT][:1]
+        lists = labels.get(name, [[]] * ATTRIBUTE_LISTS)
+        if any(said):
+            found[name] = [[*dict.fromkeys([*own, *more])] for own, more in zip(lists, said, strict=True)]
     return found
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.categories import canonical, file_name
+from fashioniq.data.attributes import add_described
 from fashioniq.data.catalog_files import (
     IMAGE_SUFFIXES,
     LABEL_FOLDERS,
@@ -86,9 +87,7 @@ class Catalog:
     @property
     def captions_origin(self) -> str:
         """Origin of the captions: "human" unless catalog.json gives another, of the category or of the folder."""
-        categories = self.about.get("categories")
-        own = categories.get(self.category) if isinstance(categories, dict) else None
-        about = own if isinstance(own, dict) and "captions" in own else self.about
+        about = self.imported if "captions" in self.imported else self.about
         return one_line(str(about.get("captions", "human")), LONGEST_ORIGIN)
 
     @property
@@ -140,10 +139,7 @@ class Catalog:
         return [split for split in SPLITS if self._split_file(split).exists()]
 
     def all_ids(self) -> list[str]:
-        """Ids of all splits in the folder: train, then val, then test.
-
-        Raises UserError if two ids differ only in how accents are written.
-        """
+        """Ids of train, val and test. Raises UserError if two ids differ only in how accents are written."""
         ids = list(dict.fromkeys(name for split in self.splits for name in self.ids(split)))
         if name := repeated(ids):
             raise UserError(
@@ -198,7 +194,12 @@ class Catalog:
 
     @cached_property
     def labels(self) -> dict[str, list[list[str]]]:
-        """Six lists of attribute words per labelled product; 12 or 18 lists are merged by index modulo 6."""
+        """Six lists of attribute words per labelled product: those of its files, and those in its description."""
+        return add_described(self.written_labels, self.descriptions, self.language)
+
+    @cached_property
+    def written_labels(self) -> dict[str, list[list[str]]]:
+        """Labels in files; 12 or 18 lists are merged by index modulo 6."""
         labels = {}
         for split in SPLITS:
             for folder in LABEL_FOLDERS:
@@ -292,7 +293,7 @@ class Catalog:
 
 
 def text_of(catalog: Catalog, name: str) -> str:
-    """Title, attribute labels and description of a product, which text encoders and BM25 read."""
-    labels = [word for words in catalog.labels.get(name, []) for word in words]
+    """Title, labels in files and description of a product, which text encoders and BM25 read."""
+    labels = [word for words in catalog.written_labels.get(name, []) for word in words]
     described = catalog.descriptions.get(name)
     return " ".join([catalog.titles.get(name, ""), *labels, *([described] if described else [])])

@@ -455,6 +455,7 @@ def test_bonuses_are_float32_and_those_of_earlier_calls_stay():
 CATALOG = SimpleNamespace(
     category="dresses",
     labels=LABELS,
+    written_labels=LABELS,
     titles=TITLES,
     descriptions={},
     language="en",

@@ -185,6 +185,26 @@ def test_descriptions_are_read_as_released_and_say_where_words_come_from(root):
     assert catalog.pictures_behind("clip") == "photographs"
 
 
+def test_attribute_words_of_descriptions_are_labels_beside_those_of_files(root):
+    written = {"A": [["top"], ["red", "solid"], [], [], [], []]}
+    said = {
+        "A": "a woman in a red striped top and jeans",
+        "B": "a grey tee with short sleeves",
+        "C": "a person",
+    }
+    put(root, {"attributes/asin2attr.toptee.train.json": written})
+    put(root, {"descriptions/image_captions_toptee_train.json": said})
+    catalog = Catalog(root, "tops")
+    assert catalog.labels == {  # the first garment is the product
+        "A": [["top"], ["red", "solid", "striped"], [], [], [], []],
+        "B": [["t-shirt"], ["grey"], [], [], ["short sleeve"], []],
+    }
+    assert (
+        catalog.written_labels == written
+    )  # whose words metadata vectors and BM25 count beside the description
+    assert text_of(catalog, "A") == f" top red solid {said['A']}"
+
+
 @pytest.mark.parametrize("text", [None, 3, ["a red top"]])
 def test_a_description_that_is_no_sentence_is_told(root, text):
     put(root, {"descriptions/image_captions_toptee_val.json": {"D": "a red top", "E": text}})

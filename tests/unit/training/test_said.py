@@ -40,6 +40,7 @@ def catalog_of(labels=CLASSES, images=None, language="en"):
     return SimpleNamespace(
         category="dresses",
         labels=labels,
+        written_labels=labels,
         titles={},
         descriptions={},
         images=images or {},
