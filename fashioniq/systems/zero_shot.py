@@ -27,7 +27,7 @@ from fashioniq.features.stores import check_encoder, is_complete, store_of_encod
 from fashioniq.files import UserError, atomic_write
 from fashioniq.locks import locked
 from fashioniq.loop.rollout import System
-from fashioniq.loop.weighing import Asked, best_weights
+from fashioniq.loop.weighing import CAPTIONS, Asked, best_weights
 from fashioniq.loop.wording import Wording
 from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
@@ -41,7 +41,7 @@ from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retri
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
 SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0)  # choices of the weight of the product talked about
-FEWEST, MOST = 100, 600  # captions of people by which the weights are chosen
+FEWEST = 100  # captions of people by which the weights are chosen
 AMONG = 20_000  # products of train at most, among which their targets are ranked
 
 
@@ -154,7 +154,7 @@ def _fit(
     ]
     if len(asked) < FEWEST:
         return WEIGHTS, SHOWN, {}
-    asked = random.Random(0).sample(asked, min(MOST, len(asked)))
+    asked = random.Random(0).sample(asked, min(CAPTIONS, len(asked)))
     told = [name for candidate, _, target in asked for name in (candidate, target)]
     items = store.items(list(dict.fromkeys([*told, *catalog.ids("train")]))[:AMONG])
     wording = Wording.of(catalog, items.ids, Vocabulary([]), Weights(), learned=())
