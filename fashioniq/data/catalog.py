@@ -13,6 +13,7 @@ coverage.json                          pictures that could not be downloaded, wr
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -292,8 +293,8 @@ class Catalog:
         return self.root / "image_splits" / f"split.{self._name}.{split}.json"
 
 
-def text_of(catalog: Catalog, name: str) -> str:
-    """Title, labels in files and description of a product, which text encoders and BM25 read."""
-    labels = [word for words in catalog.written_labels.get(name, []) for word in words]
+def text_of(catalog: Catalog, name: str, labels: Mapping[str, list[list[str]]] | None = None) -> str:
+    """Title, labels and description of a product; without `labels`, those in files, as text encoders read them."""
+    words = [word for some in (labels or catalog.written_labels).get(name, []) for word in some]
     described = catalog.descriptions.get(name)
-    return " ".join([catalog.titles.get(name, ""), *labels, *([described] if described else [])])
+    return " ".join([catalog.titles.get(name, ""), *words, *([described] if described else [])])

@@ -119,7 +119,8 @@ class Wording:
             frozenset(word for some in labels.get(name, ()) for word in some) or None if words else None
             for name in ids
         )
-        documents = (text_of(catalog, name) if words else "" for name in ids)
+        # attribute words of a description count twice, as label and as word, which held-out captions prefer
+        documents = (text_of(catalog, name, labels) if words else "" for name in ids)
         name = singular(catalog.category)
         return cls(lexicon, weights, own, documents, seen, said=said or (), learned=learned, name=name)
 
