@@ -173,9 +173,9 @@ class Sentence:
         last = self.items[-1]
         if self._denial or last.denied:
             direction = self._direction(last.unit)
-            self.items[-1] = last._replace(
-                denied=False, step=self._placed(at, direction) if direction else None
-            )
+            self.items.pop()  # it may be the noun that a step takes out
+            step = self._placed(at, direction) if direction else None
+            self.items.append(last._replace(denied=False, step=step))
 
     # items
 

@@ -35,6 +35,13 @@ def test_any_text_is_read(english, german, text):
         assert request.understood or not request.asserted
 
 
+@pytest.mark.parametrize("text", ["not sleeves enough", "less sleeves enough", "too sleeve enough"])
+def test_a_noun_before_enough_is_read(text, english):
+    """Such a noun was taken out by its own step, which then had no place."""
+    (wish,) = english.read(text).wishes
+    assert (wish.family, abs(wish.step), wish.denied) == ("sleeves", 1, False)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "   ", "is in the than", "please show me something", "qwrtz", "платье", "赤い", "12345", "!?"],
