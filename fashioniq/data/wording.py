@@ -20,8 +20,8 @@ class Weights(msgspec.Struct, frozen=True):
 
     With each later turn, the share `memory` of the weight of what is wanted is left; denials keep their weight. A wish
     that was `interpreted`, a step, "less" or another name of a label, has a weight of its own, unless it is None: then
-    what it denies weighs `full`, a wish that vectors do not follow, or, in runs without it, as much as any denial.
-    With `full`, these are small weights, of what is said about a product; all else is obeyed.
+    what it denies weighs as a whole wish. With `full`, these are small weights, of what is said about a product;
+    denials, and what is said about none, are obeyed.
     """
 
     lexical: Weight = 0.0
@@ -30,6 +30,11 @@ class Weights(msgspec.Struct, frozen=True):
     memory: Share = 1.0
     interpreted: Weight | None = None
     full: Weight | None = None
+
+    @property
+    def whole(self) -> float:
+        """Weight of a whole wish, which vectors do not follow: `full`, or, in runs without it, that of denials."""
+        return self.denied if self.full is None else self.full
 
 
 def obeying(lexical: float) -> Weights:

@@ -172,8 +172,7 @@ class Sentence:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
         last = self.items[-1]
         if self._denial or last.denied:
-            direction = self._direction(last.unit)
-            self.items.pop()  # it may be the noun that a step takes out
+            direction = self._direction(self.items.pop().unit)  # a step may take it out, as its noun
             step = self._placed(at, direction) if direction else None
             self.items.append(last._replace(denied=False, step=step))
 

@@ -1,10 +1,10 @@
 """Words of requests in a gallery: what they ask for, and what they add to the score of each product.
 
 `score(item) = similarity(vector, item) + lexical(words, item) + Σ wishes`: BM25 of the words that were asserted, over
-titles and labels, and a weight for each wish that a product meets. Small weights fade with later turns, as earlier
-turns do in the vectors of a retriever. A wish in words that the retriever never saw has no part in its vectors, and
-weighs more; if it is for no label either, such as a brand, products with the words in their texts meet it. Where a
-product has no labels, their probability given its vector counts, if the run has a model of it.
+titles and labels, and a weight for each wish that a product meets. Small weights, of what is said about a product, fade
+with later turns, as earlier turns do in the vectors of a retriever. A wish in words that the retriever never saw has no
+part in its vectors, and weighs more; if it is for no label either, such as a brand, products with the words in their
+texts meet it. Where a product has no labels, their probability given its vector counts, if the run has a model of it.
 """
 
 import hashlib
@@ -29,8 +29,7 @@ from fashioniq.loop.labels import LEAST_EVIDENCE, LIKELY, Having, ProductLabels,
 from fashioniq.loop.lexical import LexicalIndex
 from fashioniq.loop.offers import Offers
 
-# times the full weight of a wish, which vectors do not follow: that of a wish in unseen words
-UNSEEN = 2.0
+UNSEEN = 2.0  # weight of a wish in unseen words, in those of a whole wish, which vectors do not follow either
 IN_TEXTS = OUTWEIGHS / 2  # weight of words that are looked for in texts, where that of labels is OUTWEIGHS
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")  # digits of a key could be taken for a telephone number
 _REMEMBERED = 2**28  # bytes of sets of products that are remembered by their labels
@@ -230,18 +229,15 @@ class Wording:
         """
         weights = self._weights_of(wish)
         by_words = self._learned and self._is_unseen(wish)  # who learned no words reads all
-        full = weights.denied if weights.full is None else weights.full
-        of_unseen = min(OUTWEIGHS, UNSEEN * full) if by_words else None
+        of_unseen = min(OUTWEIGHS, UNSEEN * weights.whole) if by_words else None
         fading = weights.memory ** (len(wishes.asserted) - 1 - wish.turn)
         soft = wish.interpreted or (bool(wish.labels) and wish.labels <= self._category_labels)
-        own = weights.interpreted if soft else None
-        own = of_unseen if own is None else own
-        of_denied = weights.denied if wish.denied and not soft else full if own is None else own
+        own = weights.interpreted if soft and weights.interpreted is not None else of_unseen
+        wanted, denied = (weights.wanted, weights.whole) if own is None else (own, own)
+        if wish.denied and not soft:
+            denied = weights.denied
         for condition in self._conditions([wish]):
-            if condition.denied:
-                yield condition, -of_denied
-            else:
-                yield condition, (weights.wanted if own is None else own) * fading
+            yield condition, -denied if condition.denied else wanted * fading
         if self._is_looked_for(wish):
             together = IN_TEXTS if weights.interpreted is not None else of_unseen or weights.wanted
             share = 1 / sum(self._is_looked_for(one) for one in wishes.held)

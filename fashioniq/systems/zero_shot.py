@@ -41,7 +41,7 @@ from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retri
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
 SHOWN_OR = (0.0, 0.25, SHOWN, 1.0, 2.0)  # choices of the weight of the product talked about
-FEWEST = 100  # captions of people by which the weights are chosen
+FEWEST = 100  # captions of people, from which on they choose the weights
 AMONG = 20_000  # products of train at most, among which their targets are ranked
 
 
