@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from fashioniq.config import EvalRequests
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import Catalog, text_of
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
 from fashioniq.evaluation.output import check_results
@@ -61,7 +61,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
             f"expected labels that {RESULTS} or more products of {catalog.category} have, found none in "
             f"{settings.data}; label the products with `fashioniq extract-attributes`"
         )
-    searchers[BASELINE] = BM25({name: text_of(catalog, name, catalog.labels) for name in ids}, speech.code)
+    searchers[BASELINE] = BM25(texts_of(catalog, ids), speech.code)
     found = judged(shelf, requests, searchers)
     made = read_run(settings.run, KINDS[kind_of(settings.run)]).provenance if settings.run else UNSET
     metrics = RequestMetrics(
@@ -112,6 +112,14 @@ def table_of(metrics: RequestMetrics) -> list[list[str]]:
 
 def _cell(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
+
+
+def texts_of(catalog: Catalog, ids: list[str]) -> dict[str, str]:
+    """Title and labels of each product as one text; with descriptions, BM25 obeys less."""
+    labels = {
+        name: " ".join(word for words in lists for word in words) for name, lists in catalog.labels.items()
+    }
+    return {name: f"{catalog.titles.get(name, '')} {labels.get(name, '')}".strip() for name in ids}
 
 
 def read_misspellings(path: Path) -> dict[str, list[str]]:

@@ -27,7 +27,7 @@ class RequestSearcher(Protocol):
 
 
 class BM25:
-    """Plain BM25 over titles, labels and descriptions: all words of all turns, and no product is excluded."""
+    """Plain BM25 over titles and labels, the baseline: all words of all turns, and no product is excluded."""
 
     def __init__(self, texts: Mapping[str, str], language: str) -> None:
         self._ids = list(texts)
