@@ -79,9 +79,9 @@ class Catalog:
         """Origin of the pictures: "photographs" unless catalog.json gives another."""
         return one_line(str(self.about.get("pictures", "photographs")), LONGEST_ORIGIN)
 
-    def pictures_behind(self, encoder: str) -> str:
-        """Origin of the pictures that the vectors of an encoder know; those of metadata know only words."""
-        if encoder != "metadata":
+    def pictures_behind(self, of_words: bool) -> str:
+        """Origin of the pictures that vectors know; those `of_words`, such as of metadata, know no pictures."""
+        if not of_words:
             return self.pictures_origin
         return "words of a captioning model" if self.descriptions else "none"
 

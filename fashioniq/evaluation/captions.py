@@ -135,7 +135,7 @@ def _captioned(
         said += vocabulary.decode(words_BL)
     depends_on = {
         "features": store.encoder,
-        "pictures": catalog.pictures_behind(store.facts.encoder),
+        "pictures": catalog.pictures_behind(store.facts.of_words),
         "run": str(run),
         "attributes": facts.attrs,
         "decoding": simulator.decoding,

@@ -24,7 +24,7 @@ from fashioniq.data.catalog import Catalog, text_of
 from fashioniq.data.ids import Spellings, repeated
 from fashioniq.data.images import load_image, load_square
 from fashioniq.data.items import as_float32
-from fashioniq.encoders.identity import Identity
+from fashioniq.encoders.identity import FROM_FILE, Identity
 from fashioniq.encoders.metadata import Metadata, words_fingerprint
 from fashioniq.encoders.protocol import Encoder, encodes_pictures
 from fashioniq.encoders.timm import TimmEncoder
@@ -187,7 +187,7 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
     words = words_of_labels(catalog)
     weights = f"{checksum(vectors)}-{checksum(product_ids)}"
     identity = Identity(
-        encoder=f"vectors of {vectors.name}", weights=weights, image_size=None, dimensions=vectors_ND.shape[1]
+        encoder=f"{FROM_FILE}{vectors.name}", weights=weights, image_size=None, dimensions=vectors_ND.shape[1]
     )
     facts = contents_of(identity, words, "labels")
     zero = {name for name, row in zip(ids, vectors_ND, strict=True) if not row.any()}

@@ -155,7 +155,7 @@ def facts_of(
         "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
         "features": encoder,
         "store": str(parts.store.root),
-        "pictures": parts.catalog.pictures_behind(encoder),
+        "pictures": parts.catalog.pictures_behind(parts.store.facts.of_words),
         "fingerprint": parts.catalog.fingerprint(),
         **of_user,
         "attributes": parts.about.attrs,

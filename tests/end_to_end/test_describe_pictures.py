@@ -90,7 +90,7 @@ def test_a_captioning_model_describes_each_picture_once(describe, shop, caption_
     assert found["train"]["a"][:240] in page and page.count("data:image/jpeg") == 3
     catalog = Catalog(shop, "dresses")
     assert found["train"]["a"] in text_of(catalog, "a")
-    assert catalog.pictures_behind("metadata") == "words of a captioning model"
+    assert catalog.pictures_behind(of_words=True) == "words of a captioning model"
     assert describe(model=str(caption_model))[1].count("0 pictures were new") == 1
     Image.new("RGB", (40, 60), "green").save(shop / "images/c.png")
     assert "1 pictures were new" in describe(model=str(caption_model))[1]

@@ -163,5 +163,7 @@ def test_requests_are_judged_without_a_run(project, shop, tiny_sentence, tmp_pat
     project.run(
         "eval-requests", data=shop, category="dresses", encoder=tiny_sentence, per_kind=5, out=tmp_path
     )
-    rows = json.loads((tmp_path / "requests.json").read_text())["rows"]
+    judged = json.loads((tmp_path / "requests.json").read_text())
+    rows = judged["rows"]
     assert rows[0]["method"] == "search" and rows[0]["mean"] > rows[1]["mean"]
+    assert judged["pictures"] == "none", "a sentence encoder reads titles and labels"

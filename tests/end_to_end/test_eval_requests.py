@@ -34,6 +34,7 @@ def test_requests_are_judged_for_the_search_of_a_run_and_for_bm25(evaluate, runs
         0,
         str(runs.retriever),
     )
+    assert metrics.pictures == "drawn", "vectors of photographs"
     assert metrics.provenance.command and metrics.provenance.retriever.command
     search, vectors, bm25, chance = metrics.rows
     assert vectors["one wish"] < search["one wish"] == 100

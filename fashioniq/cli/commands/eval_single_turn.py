@@ -86,7 +86,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTu
         "attributes": facts.attrs,
         "words": max_words,
         "features": store.encoder,
-        "pictures": catalog.pictures_behind(store.facts.encoder),
+        "pictures": catalog.pictures_behind(store.facts.of_words),
     }
     return SingleTurnSearcher(set(store.ids), search_queries, depends_on)
 

@@ -14,6 +14,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
+from fashioniq.encoders.identity import Identity
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
@@ -25,6 +26,7 @@ from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
 from fashioniq.runs import KINDS, kind_of, read_run
+from fashioniq.systems.zero_shot import prepare
 
 SEARCH, BLIND, VECTORS, BASELINE = "search", "pictures alone", "vectors alone", "BM25"
 WORD = re.compile(r"[^\W\d_]+")
@@ -44,12 +46,20 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     wording = RequestPhrasings(speech)
     searchers: dict[str, RequestSearcher] = {}
     ids = catalog.all_ids()
-    if settings.run or settings.encoder:
-        search = trained(settings)
+    run, pictures, made = settings.run, catalog.pictures_origin, UNSET
+    if settings.encoder:
+        run = prepare(settings.encoder, settings.data, settings.category, settings.features, settings.device)
+    if run:
+        if (kind := kind_of(run)) in KINDS:  # a plug-in keeps what it wants
+            about = read_run(run, KINDS[kind])
+            made = about.provenance
+            if isinstance(about.features, Identity):
+                pictures = catalog.pictures_behind(about.features.of_words)
+        search = trained(settings, run)
         ids = search.ids
         searchers[SEARCH] = search
         if settings.blind:
-            searchers[BLIND] = trained(settings, words=False)
+            searchers[BLIND] = trained(settings, run, words=False)
         searchers[VECTORS] = search.without_words()
     shelf = FindableProducts(
         catalog.labels, ids, speech, catalog.category, offers=catalog.offers, titles=catalog.titles
@@ -63,7 +73,6 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         )
     searchers[BASELINE] = BM25(texts_of(catalog, ids), speech.code)
     found = judged(shelf, requests, searchers)
-    made = read_run(settings.run, KINDS[kind_of(settings.run)]).provenance if settings.run else UNSET
     metrics = RequestMetrics(
         protocol=RequestMetrics.PROTOCOL,
         data=str(settings.data),
@@ -72,7 +81,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         gallery=len(ids),
         labelled=len(shelf.ids),
         fingerprint=catalog.fingerprint(),
-        pictures=catalog.pictures_origin,
+        pictures=pictures,
         run=str(settings.run) if settings.run else UNSET,
         seed=settings.seed,
         results=RESULTS,

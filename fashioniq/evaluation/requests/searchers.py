@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import bm25s
@@ -71,15 +72,14 @@ class TrainedSearcher:
         return [product.id for product in live.nearest(RESULTS)]
 
 
-def trained(settings: EvalRequests, words: bool = True) -> TrainedSearcher:
-    """The system of the run, with all products of the catalog; without `words`, from pictures alone."""
+def trained(settings: EvalRequests, run: Path, words: bool = True) -> TrainedSearcher:
+    """The system of a run, with all products of the catalog; without `words`, from pictures alone."""
     return TrainedSearcher(
         load(
-            settings.run,
+            run,
             settings.features,
             split="all",
             device=settings.device,
-            encoder=settings.encoder,
             data=settings.data,
             category=settings.category,
             words=words,

@@ -169,7 +169,7 @@ def test_titles_are_read_and_missing_ones_left_out(root):
 
 
 def test_descriptions_are_read_as_released_and_say_where_words_come_from(root):
-    assert Catalog(root, "tops").pictures_behind("metadata") == "none"
+    assert Catalog(root, "tops").pictures_behind(of_words=True) == "none"
     put(root, {"titles/toptee.train.json": {"A": {"title": "Linnea top"}}})
     put(
         root, {"descriptions/image_captions_toptee_train.json": {"A": "a red top ", "B": "stripes", "C": " "}}
@@ -181,8 +181,8 @@ def test_descriptions_are_read_as_released_and_say_where_words_come_from(root):
         ["stripes"],
         [],
     ]
-    assert catalog.pictures_behind("metadata") == "words of a captioning model"
-    assert catalog.pictures_behind("clip") == "photographs"
+    assert catalog.pictures_behind(of_words=True) == "words of a captioning model"
+    assert catalog.pictures_behind(of_words=False) == "photographs"
 
 
 def test_attribute_words_of_descriptions_are_labels_beside_those_of_files(root):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fashioniq.encoders.identity import Identity
 from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore, StoreIdentity
 from fashioniq.files import UserError
@@ -145,3 +146,17 @@ def test_words_of_attributes_stay_on_disk(root):
 def test_a_folder_whose_name_is_too_long_is_refused(length):
     with pytest.raises(UserError, match="is too long for a path; shorten it"):
         FeatureStore(Path("x" * length))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "image_size", "of_words"),
+    [
+        ("metadata", None, True),
+        ("bert", None, True),
+        ("clip", 224, False),
+        ("vectors of ours.npy", None, False),
+    ],
+)
+def test_vectors_of_an_encoder_without_pictures_are_of_words(encoder, image_size, of_words):
+    made = Identity(encoder=encoder, weights="0", image_size=image_size, dimensions=8)
+    assert made.of_words == of_words

@@ -79,7 +79,7 @@ def test_the_facts_of_simulated_dialogs(shop, options_of):
         "coverage": 1.0,
         "features": shop.features.encoder,
         "store": str(shop.store),
-        "pictures": shop.catalog.pictures_behind(shop.features.encoder),
+        "pictures": shop.catalog.pictures_behind(shop.features.facts.of_words),
         "fingerprint": fingerprint,
         "user": "differences",
         "captions": "differences of attribute labels",
