@@ -36,7 +36,7 @@ def best_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, d
 
     Where wishes that outweigh any similarity keep most of what the best weights gain, they are taken: the labels are
     right, and a search should obey; wishes that had to be interpreted weigh less, since steps and other names are often
-    meant in another way. Otherwise the best weights are taken, but only a `share` for wishes.
+    meant in another way. Otherwise a `share` of the best weights is taken.
     """
     choices = [(lexical, wish) for lexical in LEXICAL for wish in WISHES]
     lexical_C, wish_C = torch.tensor(choices, dtype=torch.float64).T
@@ -58,4 +58,4 @@ def best_weights(asked: Iterable[Asked], share: float = 1.0) -> tuple[Weights, d
         return obeying(strong[0]), figures
     lexical, wish = best
     denied = OUTWEIGHS if wish else 0.0
-    return Weights(lexical, round(share * wish, 4), denied, MEMORY, full=wish), figures
+    return Weights(round(share * lexical, 4), round(share * wish, 4), denied, MEMORY, full=wish), figures

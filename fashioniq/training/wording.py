@@ -31,7 +31,7 @@ from fashioniq.training.said import MOST, Says, colors_by_pixels, said_of, solve
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
 HELD_OUT = 5  # one product, or pair, in five
-# share of small weights of wishes for vectors trained on dialogs, which already follow the labels
+# share of small weights for vectors trained on dialogs, which already follow the words
 TRAINED = 1 / 3
 HALFWAY = 2 / 3  # the same for vectors halfway between ridge regression and the end of the training
 
@@ -102,8 +102,8 @@ def fit_weights(
 ) -> tuple[Weights, dict[str, float]]:
     """Choose the weights on captions of a fifth of the pairs, by a ridge regression that has not seen them.
 
-    `share` is that of wishes with small weights: all for ridge regression, less for vectors that are trained further,
-    which follow the labels, but hardly denials and other words of titles.
+    `share` is that of small weights: all for ridge regression, less for vectors that are trained further, which follow
+    the words, but hardly denials.
     """
     here = items.positions
     usable = [pair for pair in pairs if pair.candidate in here and pair.target in here]

@@ -38,3 +38,8 @@ def test_wishes_that_mislead_get_the_share_of_a_small_weight():
 def test_lexical_search_counts_with_the_least_weight_that_is_best():
     weights, _ = best_weights([asked([0.0, 0.50, 0.53, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])])
     assert (weights.lexical, weights.wanted, weights.denied) == (0.04, 0.0, 0.0)  # labels tell nothing
+
+
+def test_lexical_search_gets_its_share_too():
+    told = asked([0.0, 0.50, 0.53, 0.1], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    assert best_weights([told], share=1 / 2)[0].lexical == 0.02

@@ -181,7 +181,7 @@ def test_small_weights_fade_and_those_of_wishes_are_smaller_for_vectors_that_are
         for share in (1, HALFWAY, TRAINED)
     )
     assert 0 < whole.wanted < WISHES[-1] and whole.memory == trained.memory == MEMORY < 1
-    assert trained.lexical == whole.lexical
+    assert trained.lexical == pytest.approx(whole.lexical * TRAINED, abs=1e-4)
     assert trained.wanted == pytest.approx(whole.wanted * TRAINED, abs=1e-4)
     assert halfway.wanted == pytest.approx((trained.wanted + whole.wanted) / 2, abs=1e-4)
     assert trained.full == halfway.full == whole.full == whole.wanted
