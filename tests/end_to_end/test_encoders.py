@@ -167,3 +167,4 @@ def test_requests_are_judged_without_a_run(project, shop, tiny_sentence, tmp_pat
     rows = judged["rows"]
     assert rows[0]["method"] == "search" and rows[0]["mean"] > rows[1]["mean"]
     assert judged["pictures"] == "none", "a sentence encoder reads titles and labels"
+    assert "no picture was looked at" in (tmp_path / "report.html").read_text()
