@@ -14,13 +14,13 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
-from fashioniq.encoders.identity import Identity
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
 from fashioniq.evaluation.requests.making import make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
+from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json, together, write_json, write_jsonl
 from fashioniq.provenance import provenance
 from fashioniq.report.requests import write_requests_page
@@ -53,7 +53,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         if (kind := kind_of(run)) in KINDS:  # a plug-in keeps what it wants
             about = read_run(run, KINDS[kind])
             made = about.provenance
-            if isinstance(about.features, Identity):
+            if isinstance(about.features, StoreIdentity):
                 pictures = catalog.pictures_behind(about.features.of_words)
         search = trained(settings, run)
         ids = search.ids
