@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from fashioniq.config import EvalRequests
 from fashioniq.data.cards import ItemCards
@@ -22,7 +22,7 @@ from fashioniq.evaluation.requests.phrasings import RequestPhrasings
 from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json, together, write_json, write_jsonl
-from fashioniq.provenance import provenance
+from fashioniq.provenance import Provenance, provenance
 from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import print_table
 from fashioniq.runs import KINDS, kind_of, read_run
@@ -46,16 +46,13 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     wording = RequestPhrasings(speech)
     searchers: dict[str, RequestSearcher] = {}
     ids = catalog.all_ids()
-    run, pictures, made = settings.run, catalog.pictures_origin, UNSET
+    run, pictures = settings.run, catalog.pictures_origin
+    made: Provenance | UnsetType = UNSET
     if settings.encoder:
         run = prepare(settings.encoder, settings.data, settings.category, settings.features, settings.device)
     if run:
-        if (kind := kind_of(run)) in KINDS:  # a plug-in keeps what it wants
-            about = read_run(run, KINDS[kind])
-            made = about.provenance
-            if isinstance(about.features, StoreIdentity):
-                pictures = catalog.pictures_behind(about.features.of_words)
         search = trained(settings, run)
+        pictures, made = _behind(run, catalog)
         ids = search.ids
         searchers[SEARCH] = search
         if settings.blind:
@@ -106,6 +103,15 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     print(f"{RETURNED}: share of the requests about a product that find it again; {CHANCE}: random order")
     print(f"results in {out}")
     return metrics
+
+
+def _behind(run: Path, catalog: Catalog) -> tuple[str, Provenance | UnsetType]:
+    """Origin of the pictures that the vectors of a run know, and what made the run, if it is of a known kind."""
+    if (kind := kind_of(run)) not in KINDS:
+        return catalog.pictures_origin, UNSET
+    about = read_run(run, KINDS[kind])
+    of_words = isinstance(about.features, StoreIdentity) and about.features.of_words
+    return catalog.pictures_behind(of_words), about.provenance
 
 
 def table_of(metrics: RequestMetrics) -> list[list[str]]:
