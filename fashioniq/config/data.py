@@ -201,8 +201,8 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
     )
     metadata: bool = option(
         False,
-        "append a vector of title and attribute words to that of each picture, so that requests also find what "
-        "only the words say",
+        "append a vector of title and attribute words to that of each picture, or text, so that requests also find "
+        "what only the words of the catalog say",
     )
     batch_size: int = 32
     precision: Literal["auto", "float32", "bfloat16"] = option(
@@ -261,7 +261,7 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
         if self.metadata:
             raise UserError(
                 "--encoder metadata has vectors of words alone; leave out --metadata, which appends them to those "
-                "of pictures"
+                "of pictures, or of a sentence encoder"
             )
         if self.update:
             raise UserError(

@@ -234,7 +234,7 @@ def write_run(run: Path, about: Run) -> None:
     write_json(run / "model.json", msgspec.to_builtins(about))
 
 
-def _a(name: str) -> str:
+def a_or_an(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
@@ -255,18 +255,18 @@ def read_run(run: Path, kind: type[R]) -> R:
     refuse_special(run)
     if not run.is_dir():
         raise UserError(
-            f"expected {_a(name)} in {run}, found no such folder; train it first with `fashioniq "
+            f"expected {a_or_an(name)} in {run}, found no such folder; train it first with `fashioniq "
             f"{TRAINED_BY[name]}`, or correct the path{module_hint(str(run))}"
         )
     if not (run / "model.json").exists():
         raise UserError(
-            f"expected {_a(name)} in {run}, found no model.json; give the folder of a run of "
+            f"expected {a_or_an(name)} in {run}, found no model.json; give the folder of a run of "
             f"{TRAINED_BY[name]}, or train one with `fashioniq {TRAINED_BY[name]}`"
         )
     content = read_json(run / "model.json", f"the {name} of the run", dict)
     if content.get("kind") != name:
-        found = _a(str(content.get("kind")))
-        raise UserError(f"expected {_a(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
+        found = a_or_an(str(content.get("kind")))
+        raise UserError(f"expected {a_or_an(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
     if str(content.get("version")).startswith("0.1."):
         raise UserError(
             f"expected a run of version {__version__}, found one of {content['version']} in {run}; train the {name} "

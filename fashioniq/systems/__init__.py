@@ -13,7 +13,7 @@ from fashioniq import plugins
 from fashioniq.categories import file_name
 from fashioniq.files import UserError, read_json
 from fashioniq.loop.rollout import System
-from fashioniq.runs import kind_of
+from fashioniq.runs import a_or_an, kind_of
 from fashioniq.runs.galleries import with_search
 from fashioniq.runs.training_data import Selection, version_of
 from fashioniq.systems import zero_shot
@@ -99,7 +99,7 @@ def _factory(run: Path, kind: str) -> Factory:
     own = kind in plugins.BUILT_IN["runs"]
     if not own and not plugins.is_from_outside("systems", kind):
         raise UserError(
-            f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found a {kind} in {run}; give a run of "
+            f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found {a_or_an(kind)} in {run}; give a run of "
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
     found = getattr(plugins.recorded("runs" if own else "systems", kind, run), "load", None)

@@ -56,6 +56,25 @@ def test_one_store_serves_retriever_questions_and_chatsearch(encoder, project, s
     assert all(row["m R@10"] is not None for row in rows)
 
 
+def test_words_of_the_catalog_stand_beside_those_of_a_sentence_encoder(
+    tiny_sentence, project, shop, tmp_path
+):
+    own = {"data": shop, "category": "dresses"}
+    stores = {"words": {"encoder": "metadata"}, "sentences": {"encoder": tiny_sentence}}
+    stores["both"] = {**stores["sentences"], "metadata": True}
+    for name, options in stores.items():
+        project.run("extract-features", **own, **options, features=tmp_path / name)
+    words, sentences, both = (FeatureStore(tmp_path / name) for name in stores)
+    halves = [one.items(both.ids).features_ND[:] for one in (sentences, words)]
+    torch.testing.assert_close(both.items(both.ids).features_ND[:], torch.cat(halves, dim=1))
+    assert both.facts.of_words
+    run = tmp_path / "run"
+    trained = {"epochs": 1, "users": ["differences", "recorded"], "model.kind": "linear", "model.width": 1000}
+    project.run("train-retriever", **own, features=tmp_path / "both", run=run, **trained)
+    told = json.loads((run / "model.json").read_text())["sizes"]
+    assert told["width"] == told["features"] == both.size  # at most that of the features
+
+
 def test_search_without_training_obeys_from_the_first_request(encoder, project, shop, capsys):
     def found(text, *more):
         own = ["--encoder", encoder, "--data", str(shop), "--category", "dresses", "--json", "-n", "60"]

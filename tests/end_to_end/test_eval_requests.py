@@ -70,7 +70,7 @@ def test_misspellings_of_people_are_one_more_kind(evaluate, tmp_path):
 
 def test_mistakes_are_refused_in_one_line(refused, runs, attribute_runs, tmp_path):
     common = {"data": runs.catalog, "category": "dresses"}
-    assert "attribute predictor in" in refused("eval-requests", **common, run=attribute_runs[1])
+    assert "found an attribute predictor in" in refused("eval-requests", **common, run=attribute_runs[1])
     assert "give --out" in refused("eval-requests", **common)
     assert "give --run" in refused("eval-requests", **common, out=tmp_path / "out", blind=True)
     assert "8 or more" in refused("eval-requests", **unlabelled(runs.catalog, tmp_path), out=tmp_path / "out")
