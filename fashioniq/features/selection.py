@@ -59,12 +59,12 @@ def check_enough_to_show(settings: TrainRetriever | EvalDialogs, *splits: Items)
         )
 
 
-def describe_data(catalog: Catalog, coverage: dict[str, float]) -> dict[str, Any]:
+def describe_data(catalog: Catalog, store: FeatureStore, coverage: dict[str, float]) -> dict[str, Any]:
     """Data description for a run; `coverage` is the usable share of products or pairs in each split."""
     return {
         "folder": str(catalog.root),
         "fingerprint": catalog.fingerprint(),
-        "pictures": catalog.pictures_origin,
+        "pictures": catalog.pictures_behind(store.facts.of_words),
         "captions": catalog.captions_origin,
         "coverage": coverage,
     }

@@ -55,7 +55,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
     model = create("captioners", settings.model.kind, sizes)
-    data = describe_data(catalog, coverage)
+    data = describe_data(catalog, store, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)
     if (share := true_by_labels(said, catalog.statement_labels)) is not None:

@@ -76,7 +76,7 @@ def linear_facts(
         "sizes": sizes,
         "words": vocabulary.words,
         "features": store.identity,
-        "data": describe_data(catalog, {"train": len(pairs) / len(catalog.pairs("train"))}),
+        "data": describe_data(catalog, store, {"train": len(pairs) / len(catalog.pairs("train"))}),
         "user": None,
         "loss": "ridge regression",
         "users": ["recorded"],

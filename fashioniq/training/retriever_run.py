@@ -108,7 +108,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         linear = model.linear if isinstance(model, ResidualRetriever) else model
         assert isinstance(linear, LinearRetriever), "there are no others"
         start_linear(linear, bigrams, users.examples, items["train"], users.vocabulary)
-    data = describe_data(catalog, Splits(catalog, items, users.pairs_alone).coverage())
+    data = describe_data(catalog, store, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
         "loss": settings.loss,

@@ -71,8 +71,9 @@ def test_words_of_the_catalog_stand_beside_those_of_a_sentence_encoder(
     run = tmp_path / "run"
     trained = {"epochs": 1, "users": ["differences", "recorded"], "model.kind": "linear", "model.width": 1000}
     project.run("train-retriever", **own, features=tmp_path / "both", run=run, **trained)
-    told = json.loads((run / "model.json").read_text())["sizes"]
-    assert told["width"] == told["features"] == both.size  # at most that of the features
+    told = json.loads((run / "model.json").read_text())
+    assert told["data"]["pictures"] == "none"
+    assert told["sizes"]["width"] == told["sizes"]["features"] == both.size  # at most that of the features
 
 
 def test_search_without_training_obeys_from_the_first_request(encoder, project, shop, capsys):

@@ -33,7 +33,7 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
-    data = describe_data(catalog, Splits(catalog, items, pairs).coverage())
+    data = describe_data(catalog, store, Splits(catalog, items, pairs).coverage())
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,
         "loss": settings.loss,
