@@ -98,8 +98,9 @@ def _factory(run: Path, kind: str) -> Factory:
     """Function that loads the runs of a kind. Raises UserError if there is none."""
     own = kind in plugins.BUILT_IN["runs"]
     if not own and not plugins.is_from_outside("systems", kind):
+        known = " or ".join(map(a_or_an, plugins.BUILT_IN["runs"]))
         raise UserError(
-            f"expected a {' or a '.join(plugins.BUILT_IN['runs'])}, found {a_or_an(kind)} in {run}; give a run of "
+            f"expected {known}, found {a_or_an(kind)} in {run}; give a run of "
             "train-retriever, train-composer, train-dialog-encoder or train-chatsearcher"
         )
     found = getattr(plugins.recorded("runs" if own else "systems", kind, run), "load", None)
