@@ -408,6 +408,7 @@ def eval_dialogs(
     split: Literal["train", "val", "test"] = ...,
     index: str | None = ...,
     exclude_shown: bool | None = ...,
+    score: Literal["words", "vectors"] = ...,
     linear: str | Path | None = ...,
     sessions: str | Path | None = ...,
     captions: Literal["each", "joined"] = ...,
@@ -456,6 +457,7 @@ def eval_single_turn(
     gallery: Literal["original", "val-split"] = ...,
     captions: Literal["each", "joined", "both-orders"] = ...,
     exclude_candidate: bool = ...,
+    score: Literal["words", "vectors"] = ...,
 ) -> SingleTurnMetrics | dict[str, Any] | None: ...
 
 def eval_chatsearch(

@@ -17,6 +17,8 @@ from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
+Score = Literal["words", "vectors"]
+OF_SCORE = "what ranks products: vectors and words together, or vectors alone, as in the papers"
 RECORDED = ("human", "sessions")  # values of --user whose words are recorded
 
 
@@ -82,6 +84,7 @@ class EvalDialogs(Evaluation, Verified, OnDevice, Seeded, WithFeatures, Speaking
         "with it)",
         research=True,
     )
+    score: Score = option("words", OF_SCORE, research=True)
     linear: Path | None = option(
         None,
         "run of train-retriever --epochs 0, shown as a baseline beside results on people's words",

@@ -59,9 +59,9 @@ class PipelineOptions:
     """Options of a pipeline of diffusers."""
 
     steps: int | None = option(
-        None, "steps of a picture, such as 5 with FLUX (default: the pipeline's)", least=1
+        None, "steps of a picture, such as 5 with FLUX (default: by the kind of pipeline)", least=1
     )
-    guidance: float | None = option(None, "guidance scale (default: the pipeline's)", least=0)
+    guidance: float | None = option(None, "guidance scale (default: by the kind of pipeline)", least=0)
     dtype: Literal["float32", "float16", "bfloat16"] | None = option(
         None, "number format on the device (default: bfloat16, on a CPU float32)"
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.evaluation import Split
+from fashioniq.config.evaluation import OF_SCORE, Score, Split
 from fashioniq.config.fields import ENCODER, FEATURES, OUT, option
 from fashioniq.config.shared import Batched, InCatalog, InFolder, OfConversations, OnDevice, Seeded, Verified
 from fashioniq.files import UserError
@@ -60,6 +60,7 @@ class EvalSingleTurn(OnDevice, Batched, InFolder):
         research=True,
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
+    score: Score = option("words", OF_SCORE, research=True)
 
     def validate(self) -> None:
         if self.run and self.predictions:

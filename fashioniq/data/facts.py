@@ -69,6 +69,7 @@ class TurnFacts(StatedFacts, kw_only=True):
     attributes: bool | UnsetType = UNSET
     exclude_shown: bool | UnsetType = UNSET
     index: dict[str, Any] | UnsetType | None = UNSET
+    score: Text = UNSET  # vectors, unless words count, too
     retriever: Text = UNSET
     seed: int | UnsetType = UNSET
 

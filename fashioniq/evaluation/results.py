@@ -25,6 +25,7 @@ _BETTER_SAME = {
     "errors": "word noise of the user",
     "exclude_shown": "rule on products shown before (--exclude-shown)",
     "index": "index",
+    "score": "score (--score)",
     "coverage": "coverage",
     "fingerprint": "fingerprint of splits and captions",
 }

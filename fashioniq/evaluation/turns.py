@@ -91,6 +91,8 @@ def _origin(facts: TurnFacts) -> str:
     lines = [f"; features: {facts.features}; user: {facts.user}, {facts.decoding}{noise}"]
     if facts.exclude_shown:
         lines.append("no product is shown twice in a dialog; ranks count all products")
+    if facts.score is not UNSET:
+        lines.append(f"{facts.score} alone rank the products")
     if index := facts.index:
         how = "".join(f"{name} {index[name]}, " for name in ("nprobe", "efSearch") if name in index)
         recall = f"recall@10 {index['recall@10']:.3f} on {index['queries']} queries"

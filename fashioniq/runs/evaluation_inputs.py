@@ -20,6 +20,7 @@ from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import CatalogOrigin, RetrieverRun, ZeroShotRun, kind_of, read_run, zero_shot
 from fashioniq.runs.trained import load_retriever
+from fashioniq.runs.wording import scored_by
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
         about = _without_training(catalog, store)
     elif str(run) == BM25:
         raise UserError(
-            "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise, --index and "
-            "--system"
+            "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise, --index, "
+            "--score vectors and --system"
         )
     elif recorded and not options.word_noise:
         retriever = zero_shot.load_retriever(run, catalog, store, device)
@@ -114,7 +115,9 @@ def users_of_training(run: Path) -> tuple[list[str], str | None]:
 
 def allows_bm25(options: EvalDialogs) -> bool:
     """Whether words alone can rank all products: in Fashion IQ's own system, which reads them, as they were written."""
-    return options.system == "fashion-iq" and not (options.word_noise or options.index)
+    return options.system == "fashion-iq" and not (
+        options.word_noise or options.index or options.score == "vectors"
+    )
 
 
 def _is_baseline(run: Path) -> bool:
@@ -163,4 +166,4 @@ def facts_of(
         "index": index,
         "retriever": str(options.run),
         "seed": options.seed,
-    }
+    } | scored_by(options.score)

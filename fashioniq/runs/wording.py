@@ -49,6 +49,11 @@ def with_words_of(
     return replace(system, wording=wording, gallery=system.gallery.with_scorer(wording), offers=offers)
 
 
+def scored_by(score: str) -> dict[str, str]:
+    """Facts of an evaluation about its score, where it is not that of vectors and words."""
+    return {} if score == "words" else {"score": score}
+
+
 def wanted_by(wording: Wording) -> Callable[[str], str]:
     """Function that gives the words of a text that ask for something, without denials."""
 

@@ -102,7 +102,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
     advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
-    if wrap is None:
+    if wrap is None and options.score == "words":
         system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     plan = _recorded(options, parts, system) if options.only_user == "human" else _simulated(options, parts)
     index = None

@@ -59,7 +59,8 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, RecordedItems(torch.tensor([])), gallery, parts.vocabulary, cards)
     assert options.run is not None, "the folder of the results depends on it"
-    system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
+    if options.score == "words":
+        system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
     tasks = []
     for turns in sorted({len(session.steps) for session in usable.sessions}):
         rows = [row for row, session in enumerate(usable.sessions) if len(session.steps) == turns]

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
-from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, TurnPicture
+from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, Text, TurnPicture
 from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.dialogues import Dialogue, Round, write_dialogues
 from fashioniq.data.mixture import (
@@ -163,11 +163,22 @@ def _further(
     """A conversation, or the parts of a document, in which each picture is before or after its sentence."""
     if isinstance(example, Talk):
         return [[tokens.talk(example.turns, features.positions)]]
-    drawn, content = random.Random(f"{seed}/{example.content}"), list(example.content)
-    for place in range(len(content) - 1):
-        if isinstance(content[place], TurnPicture) and drawn.random() < 0.5:
-            content[place : place + 2] = content[place + 1], content[place]
-    return [[part] for part in tokens.document(tuple(content), features.positions)]
+    content = around_sentences(example.content, random.Random(f"{seed}/{example.content}"))
+    return [[part] for part in tokens.document(content, features.positions)]
+
+
+def around_sentences(
+    content: Sequence[Text | TurnPicture], drawn: random.Random
+) -> tuple[Text | TurnPicture, ...]:
+    """The same with every other picture, by chance, behind the sentence that follows it (ChatSearch, section 4.3)."""
+    placed, place = list(content), 0
+    while place < len(placed) - 1:
+        if isinstance(placed[place], TurnPicture) and isinstance(placed[place + 1], Text):
+            if drawn.random() < 0.5:
+                placed[place : place + 2] = placed[place + 1], placed[place]
+            place += 1  # a picture that has moved stays there
+        place += 1
+    return tuple(placed)
 
 
 def _captions(

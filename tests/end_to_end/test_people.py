@@ -84,19 +84,23 @@ def test_a_retriever_finds_in_conversations_what_it_finds_in_sessions(
         samples=100,
         out=tmp_path / "found",
     )
-    project.run(
-        "eval-dialogs",
-        **common,
-        user="sessions",
-        sessions=sessions,
-        run=run,
-        out=tmp_path / "out",
-    )
+    for name, one, score in (("out", run, "words"), ("vectors", vector_runs.retriever, "vectors")):
+        project.run(
+            "eval-dialogs",
+            **common,
+            user="sessions",
+            sessions=sessions,
+            run=one,
+            score=score,
+            out=tmp_path / name,
+        )
     dialogs = [
         json.loads(line)
         for path in (tmp_path / "out").rglob("dialogs.jsonl")
         for line in path.read_text().splitlines()
     ]
+    for path in (tmp_path / "out").rglob("dialogs.jsonl"):
+        assert path.read_text() == (tmp_path / "vectors" / path.parent.name / path.name).read_text()
     found = map(json.loads, (tmp_path / "found" / "ranks.retriever.jsonl").read_text().splitlines())
     ranks = sorted((one["target"], one["rank"]) for one in found if one["subtask"] == "m")
     assert len(ranks) == 3
@@ -148,6 +152,7 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--linear is a baseline" in error(user="grammar", linear=vector_runs.retriever)
     assert "expected a linear retriever" in error(user="human", linear=vector_runs.retriever)
     assert "there is no folder" in error(user="sessions", sessions=tmp_path / "nowhere")
+    assert "--score vectors" in error(run="bm25", user="human", score="vectors")
 
 
 @pytest.fixture

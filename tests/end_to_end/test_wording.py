@@ -115,3 +115,41 @@ def test_an_evaluation_ranks_with_the_words_of_the_run(project, vector_runs, by_
         project.run("eval-dialogs", **common, run=run, split="val", out=tmp_path / name)
         P[name] = json.loads((tmp_path / name / "metrics.json").read_text())["turns"][0]["P"]
     assert P["words"] > P["vectors"] + 10  # the vectors are random, and the labels are right
+
+
+@pytest.mark.parametrize("user", ["human", "captioner"])
+def test_vectors_alone_rank_as_in_a_run_without_words(
+    user, project, vector_runs, by_vectors, tmp_path, capsys
+):
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+    said = (
+        {"user": "human", "split": "val"} if user == "human" else {"user": vector_runs.captioner, "beam": 1}
+    )
+    dialogs = {}
+    for name, run, score in (
+        ("alone", vector_runs.retriever, {"score": "vectors"}),
+        ("without", by_vectors(vector_runs.retriever), {}),
+        ("both", vector_runs.retriever, {"score": "words"}),
+    ):
+        project.run("eval-dialogs", **common, **said, **score, run=run, out=tmp_path / name)
+        dialogs[name] = (tmp_path / name / "dialogs.jsonl").read_text()
+        assert ("vectors alone rank" in capsys.readouterr().out) == bool(score.get("score") == "vectors")
+    assert dialogs["alone"] == dialogs["without"] != dialogs["both"]
+    stated = [
+        json.loads((tmp_path / name / "metrics.json").read_text()).get("score") for name in ("alone", "both")
+    ]
+    assert stated == ["vectors", None]
+
+
+def test_single_turns_are_ranked_by_vectors_alone_too(project, vector_runs, trained, by_vectors, tmp_path):
+    common = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+    run, ranks = trained["composer"], {}
+    for name, one, score in (
+        ("alone", run, "vectors"),
+        ("without", by_vectors(run), "words"),
+        ("both", run, "words"),
+    ):
+        project.run("eval-single-turn", **common, run=one, score=score, out=tmp_path / name)
+        ranks[name] = (tmp_path / name / "ranks.dresses.jsonl").read_text()
+    assert ranks["alone"] == ranks["without"] != ranks["both"]
+    assert json.loads((tmp_path / "alone" / "metrics.json").read_text())["rows"][0]["score"] == "vectors"

@@ -30,7 +30,7 @@ from fashioniq.loop.rollout import System
 from fashioniq.models.device import pick_device
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_retriever
-from fashioniq.runs.wording import with_words_of
+from fashioniq.runs.wording import scored_by, with_words_of
 
 
 def run(settings: EvalSingleTurn) -> SingleTurnMetrics | dict[str, Any] | None:
@@ -75,7 +75,8 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTu
         items = store.items(ids, read=False).to(device)
         gallery = Gallery(items, items.embedded(retriever.embed_images))
         system = System(retriever, BestItem(), gallery, vocabulary)
-        system = with_words_of(system, folder, catalog, vocabulary)
+        if settings.score == "words":
+            system = with_words_of(system, folder, catalog, vocabulary)
         query = asked(system, queries, vocabulary, max_words, settings.batch_size)
         return search(system.gallery, query, queries, settings.exclude_candidate, settings.batch_size)
 
@@ -87,7 +88,7 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTu
         "words": max_words,
         "features": store.encoder,
         "pictures": catalog.pictures_behind(store.facts.of_words),
-    }
+    } | scored_by(settings.score)
     return SingleTurnSearcher(set(store.ids), search_queries, depends_on)
 
 

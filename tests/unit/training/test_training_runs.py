@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import random
 import shutil
 from dataclasses import replace
 
@@ -727,6 +728,18 @@ def test_a_page_of_the_first_stage_has_pictures_before_or_after_their_sentences(
         assert sorted(page.images) == sorted(fit.module.features.positions[name] for name in names)
         orders.add(tuple(page.ids))
     assert len(orders) == 2 and DOCUMENTS in fit.facts["data"]["checksums"]
+
+
+def test_a_picture_stays_beside_its_sentence():
+    first, second, one, two, three = TurnPicture("1"), TurnPicture("2"), *map(Text, "abc")
+    page, orders = (first, one, two, second, three), set()
+    for seed in range(40):
+        orders.add(chatsearcher_run.around_sentences(page, random.Random(seed)))
+    starts, ends = ((first, one), (one, first)), ((second, three), (three, second))
+    assert orders == {(*start, two, *end) for start in starts for end in ends}
+    beside = (first, second, one)  # two pictures of one sentence
+    found = {chatsearcher_run.around_sentences(beside, random.Random(seed)) for seed in range(20)}
+    assert found == {beside, (first, one, second)}
 
 
 def test_a_page_about_all_products_that_are_not_held_out_is_trained_on(mixed, chatsearcher, monkeypatch):
