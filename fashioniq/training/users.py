@@ -78,6 +78,8 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     or if an option needs a simulated user.
     """
     names = names_of(settings, catalog)
+    if settings.captioner and str(settings.captioner) not in names:
+        print(f"note: {settings.captioner} is not used, because --users names no captioner")
     folders = folders_of_sessions(names)
     check(settings, names, folders)
     simulators = {

@@ -123,9 +123,10 @@ def test_a_composer_whose_catalog_has_a_pipe_for_a_file_leaves_nothing(
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
 def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
-    model, project, vector_runs, evaluate, by_vectors, tmp_path
+    model, project, vector_runs, evaluate, by_vectors, tmp_path, capsys
 ):
     options = {**project.retriever, "epochs": 1, "model.kind": model, "users": "recorded"}
+    options["captioner"] = vector_runs.captioner
     project.run(
         "train-retriever",
         data=vector_runs.catalog,
@@ -134,6 +135,7 @@ def test_the_retrievers_of_dialogs_learn_from_recorded_captions_too(
         run=tmp_path / "run",
         **options,
     )
+    assert f"note: {vector_runs.captioner} is not used" in capsys.readouterr().out
     out = evaluate(run=by_vectors(tmp_path / "run"), features=vector_runs.store)
     row = read(out / "metrics.json")["rows"][0]
     assert row["model"] == model and row["R@10"] == pytest.approx(
