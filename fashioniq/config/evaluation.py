@@ -18,7 +18,10 @@ from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
 Score = Literal["words", "vectors"]
-OF_SCORE = "what ranks products: vectors and words together, or vectors alone, as in the papers"
+OF_SCORE = (
+    "what ranks products: words, those of titles, descriptions and labels beside the vectors; or vectors alone, as in "
+    "the papers"
+)
 RECORDED = ("human", "sessions")  # values of --user whose words are recorded
 
 

@@ -170,7 +170,7 @@ def _further(
 def around_sentences(
     content: Sequence[Text | TurnPicture], drawn: random.Random
 ) -> tuple[Text | TurnPicture, ...]:
-    """The same with every other picture, by chance, behind the sentence that follows it (ChatSearch, section 4.3)."""
+    """The same parts; a coin puts each picture before or behind the sentence after it (ChatSearch, section 4.3)."""
     placed, place = list(content), 0
     while place < len(placed) - 1:
         if isinstance(placed[place], TurnPicture) and isinstance(placed[place + 1], Text):

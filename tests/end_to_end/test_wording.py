@@ -133,7 +133,7 @@ def test_vectors_alone_rank_as_in_a_run_without_words(
     ):
         project.run("eval-dialogs", **common, **said, **score, run=run, out=tmp_path / name)
         dialogs[name] = (tmp_path / name / "dialogs.jsonl").read_text()
-        assert ("vectors alone rank" in capsys.readouterr().out) == bool(score.get("score") == "vectors")
+        assert ("vectors alone rank" in capsys.readouterr().out) == (score.get("score") == "vectors")
     assert dialogs["alone"] == dialogs["without"] != dialogs["both"]
     stated = [
         json.loads((tmp_path / name / "metrics.json").read_text()).get("score") for name in ("alone", "both")
