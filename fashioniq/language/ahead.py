@@ -40,6 +40,11 @@ def moves(units: Sequence[Unit], at: int) -> bool:
     return bool(before and after and before.labels and before.family == after.family)
 
 
+def shown_with(units: Sequence[Unit]) -> bool:
+    """Whether these are the product shown and a verb, as in "than this one with" sleeves, which are wanted."""
+    return frozenset[str]().union(*(unit.roles for unit in units)) >= {"shown", "assert"}
+
+
 def listed(units: Sequence[Unit], at: int) -> bool:
     """Whether a list goes on after a comma until "or"."""
     for unit in units[at + 1 :]:

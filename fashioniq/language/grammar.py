@@ -85,7 +85,7 @@ def grammar(code: str) -> Grammar:
         roles.setdefault(key, set()).add("shade")
     places = Places.of(given["places"])
     for key in places.ordinals:
-        roles.setdefault(key, set()).add("filler")
+        roles.setdefault(key, set()).update(("filler", "shown"))
         for phrase in split(given["places"]["like"]):
             roles.setdefault(phrase_of(f"{phrase} {key}"), set()).add("like")
     persons = tuple(tuple(map(key_of, split(words))) for words in given["persons"])

@@ -109,11 +109,18 @@ class Scanner:
                 unit = self._unit(part)
                 if size > 1 and unit is not None and not unit.roles and all(token.apart for token in part):
                     continue  # what was split stays so
+                if size > 1 and unit is not None and unit.step and self._shades_next(tokens, at + size):
+                    continue  # "more light blue" is no lighter color, but more of a light blue
                 if unit is not None or size == 1:
                     units.append(unit or self._suffixed(part) or Unit(part))
                     at += size
                     break
         return units
+
+    def _shades_next(self, tokens: Sequence[Token], at: int) -> bool:
+        """Whether the word before a place is a shade of the color there, such as light of blue."""
+        shade = "shade" in self.rules.roles.get(tokens[at - 1].key, _NONE)
+        return shade and at < len(tokens) and self.lexicon.is_color(tokens[at].key)
 
     def _unit(self, part: tuple[Token, ...]) -> Unit | None:
         key, phrase = ("".join(token.key for token in part), " ".join(token.key for token in part))
@@ -165,15 +172,37 @@ class Scanner:
         return None
 
     def _heads(self, units: list[Unit]) -> list[Unit]:
-        """Units where "long" of "long or short sleeves" has become "long sleeves"."""
+        """Units where "long" has become "long sleeves": in "long or short sleeves", "short sleeves instead of long"."""
         for at in range(len(units) - 2):
             one, joint, other = units[at : at + 3]
-            if len(other.tokens) > 1 and other.term and joint.roles & {"or", "and"} and len(one.tokens) == 1:
-                words = (one.key, *(token.key for token in other.tokens[1:]))
-                term = self.lexicon.find(words)
-                if term is not None and term.labels and term.family == other.term.family:
-                    units[at] = one._replace(term=term, roles=_NONE, step=None, noun="")
+            if joint.roles & {"or", "and"}:
+                units[at] = self._with_head(one, other)
+            elif (last := self._contrasted(units, at + 1)) is not None:
+                units[last] = self._with_head(units[last], one)
         return units
+
+    def _contrasted(self, units: Sequence[Unit], at: int) -> int | None:
+        """Place of a word that stands alone after "instead of" or "not", which may follow a comma."""
+        at += units[at].mark == ","
+        if at >= len(units) or not units[at].roles & {"instead", "not", "than"}:
+            return None
+        at += 1
+        at += at < len(units) and "article" in units[at].roles
+        if at >= len(units):
+            return None
+        following = units[at + 1] if at + 1 < len(units) else None
+        alone = following is None or following.mark or (following.roles and not following.says)
+        return at if alone else None
+
+    def _with_head(self, one: Unit, other: Unit) -> Unit:
+        """A word with the noun of another of the same kind, if both are labels then."""
+        if len(one.tokens) == 1 and len(other.tokens) > 1 and other.term:
+            if other.term.family == COLOR and "shade" not in one.roles:
+                return one
+            term = self.lexicon.find((one.key, *(token.key for token in other.tokens[1:])))
+            if term is not None and term.labels and term.family == other.term.family:
+                return one._replace(term=term, roles=_NONE, step=None, noun="")
+        return one
 
     def _shades(self, units: list[Unit]) -> list[Unit]:
         """Units where "dark" and "red" have become a dark red."""

@@ -9,7 +9,7 @@ from fashioniq.language import ahead
 from fashioniq.language.ahead import continues, inflected, listed, moves, names, next_said, noun_beside, swaps
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import COLOR, NAME, Term
+from fashioniq.language.terms import COLOR, LENGTH, NAME, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -58,6 +58,8 @@ class Sentence:
             return
         elif unit.says:
             self._item(at, unit)
+        elif self._less and unit.unknown:
+            self._seen += 1  # "less frumpy with a belt"
 
     # roles
 
@@ -109,7 +111,7 @@ class Sentence:
             self._less = True
         elif roles & {"assert", "more"}:
             if self._seen:
-                self._denial = ""
+                self._denial, self._less = "", False
             self._preferred = self._preferred or "prefer" in roles
         elif "and" in roles:
             self._joint = "and"
@@ -126,8 +128,7 @@ class Sentence:
         return True
 
     def _denying(self, at: int, kind: str) -> None:
-        following = self.units[at + 1] if at + 1 < len(self.units) else None
-        if kind == "no" and (following is None or following.mark):
+        if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
             return  # an answer: "no, red"
         if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
             self._denial = ""  # "not without pockets"
@@ -158,14 +159,13 @@ class Sentence:
 
     def _than(self, at: int) -> None:
         following = next_said(self.units, at)
-        if following is None:
+        if following is None or not self.items:
             return
-        last = self.items[-1] if self.items else None
-        term = self.units[following].term
-        if last is not None and last.step and term and term.family == last.step[0] and term.family != COLOR:
+        last, term = self.items[-1], self.units[following].term
+        if last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif self.items and (self._preferred or (last is not None and last.step)):
+        elif (self._preferred or last.step) and not ahead.shown_with(self.units[at + 1 : following]):
             self._deny("than")
 
     def _enough(self, at: int) -> None:
@@ -203,6 +203,8 @@ class Sentence:
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
 
     def _add(self, item: ScopedUnit) -> None:
+        if item.step and not item.step[1]:
+            return
         self.items.append(item)
         self._joint = ""
         if self._denial and not self._common(item.unit):
@@ -241,11 +243,11 @@ class Sentence:
         )
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
-        """A step on the scale of the noun beside it: "longer" sleeves, or sleeves that are "longer"."""
+        """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves."""
         noun = noun_beside(self.units, at) or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
         part = [item for item in self.items[self._part :] if not noun or item.unit.noun != noun]
         self.items[self._part :] = part  # "sleeves" says nothing else then
-        return (noun, step[1]) if noun else step
+        return (noun, step[1] if step[0] in (noun, LENGTH) else 0) if noun else step
 
     def _direction(self, unit: Unit) -> tuple[str, int] | None:
         """The scale that an adjective or label is on, and whether it is in the upper half."""
@@ -273,9 +275,8 @@ class Sentence:
             self.taken_back |= names(self.units[number])
             self._used.add(number)
             found = True
-            joint = number + 1
-            goes_on = joint < len(self.units) and self.units[joint].roles & {"and", "or"}
-            number = next_said(self.units, joint) if goes_on else None
+            goes_on = any(unit.roles & {"and", "or"} for unit in self.units[number + 1 : number + 2])
+            number = next_said(self.units, number + 1) if goes_on else None
         return found
 
     def _any(self, at: int) -> bool:
@@ -284,8 +285,7 @@ class Sentence:
             return False
         self.taken_back.add(self.units[number].noun)
         self._used.add(number)
-        following = self.units[number + 1] if number + 1 < len(self.units) else None
-        if following is not None and following.roles & {"but", "except"} and "but" in following.roles:
+        if any("but" in unit.roles for unit in self.units[number + 1 : number + 2]):
             self._used.add(number + 1)
             self._deny("except")
         return True

@@ -11,7 +11,7 @@ from fashioniq.language.colors import Palette
 from fashioniq.language.grammar import Grammar
 from fashioniq.language.tokens import key_of, keys_of
 
-COLOR, GARMENT = "colour", "garment"
+COLOR, GARMENT, LENGTH = "colour", "garment", "length"
 PERSON, NAME = "person", "name"  # whom a product is for, and words that titles begin with, such as brands
 
 
