@@ -103,11 +103,6 @@ class Catalog:
         """Language of the labels and of generated captions, by default English."""
         return str(self.imported.get("language", "en"))
 
-    @property
-    def statement_labels(self) -> dict[str, list[list[str]]]:
-        """Labels that statements in captions can be checked with: none unless the captions are English."""
-        return self.labels if self.language == "en" else {}
-
     def ids(self, split: str) -> list[str]:
         """Product ids of a split, in the order of the file.
 

@@ -19,6 +19,7 @@ from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows, speec
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, together, write_json, write_jsonl
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.models.device import pick_device
@@ -110,7 +111,7 @@ def _captioned(
     samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
     simulator, facts = load_simulator(
-        run, settings.category, store, catalog.statement_labels, beams=beams, samples=samples
+        run, settings.category, store, StatementCheck.of(catalog), beams=beams, samples=samples
     )
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():

@@ -13,6 +13,7 @@ from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.loop.wording import Wording
 from fashioniq.metrics.likeness import likeness
@@ -51,14 +52,11 @@ def speech_rows(
     """
     captions_of = {**said, **_of_catalog(catalog, settings.split, pairs, settings.seed)}
     captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
-    labels = [
-        [catalog.statement_labels.get(str(name), []) for name in names]
-        for names in ([pair.target for pair in pairs], [pair.candidate for pair in pairs])
-    ]
-    rows: list[dict[str, Any]] = [
-        {"who": who, **truthfulness(captions, *labels), **diversity(captions)}
-        for who, captions in captions_of.items()
-    ]
+    truth = StatementCheck.of(catalog)
+    rows: list[dict[str, Any]] = []
+    for who, captions in captions_of.items():
+        about = [(text, str(pair.target), pair.candidate) for text, pair in zip(captions, pairs, strict=True)]
+        rows.append({"who": who, **truthfulness(about, truth), **diversity(captions)})
     if settings.run and store:
         judge = load_judge(settings.run, settings.category, store)
         items = split_items(catalog, store, settings.split)

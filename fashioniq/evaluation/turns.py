@@ -13,7 +13,7 @@ from fashioniq.data.facts import MostSaid, TurnFacts
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.loop.task import Task
 from fashioniq.metrics.ranking import average, success, turn_table
-from fashioniq.metrics.speech import true_by_labels
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.report.cautions import cautions
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, label, print_table, rounded, success_line
@@ -46,7 +46,7 @@ def with_speech(task: Task, done: DialogRun) -> TurnFacts:
         for dialog in done.dialogs
         for turn in dialog.turns
     ]
-    share = true_by_labels(said, task.labels) if task.labels else None
+    share = truthfulness(said, task.truth)["true"]
     times = Counter(words for words, _, _ in said if words)
     return msgspec.structs.replace(
         facts,

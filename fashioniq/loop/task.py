@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.facts import StatedFacts
-from fashioniq.data.statements import Labels
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System
 from fashioniq.provenance import Provenance
@@ -29,7 +29,7 @@ class Task:
 
     `protocol` says how results are measured, written and reported, and which `facts` the system states, which are
     written to metrics.json. `data` maps each file or category to its fingerprint, for the provenance; `retriever` is
-    the provenance of the evaluated model. By the `labels` of products it is counted how much of what users state holds.
+    the provenance of the evaluated model. By `truth` it is counted how much of what users state holds.
     `costs` are the costs of pictures, a row of `RoundCosts` for each round. Set `repeated` if a product can be the
     target of several dialogs. `advice` completes the error for queries that are not finite.
     """
@@ -41,7 +41,7 @@ class Task:
     batch: Callable[[Sequence[int]], Batch]
     facts: StatedFacts | None = None
     data: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, Labels] = field(default_factory=dict)
+    truth: StatementCheck | None = None
     retriever: Provenance | None = None
     cards: ItemCards = field(default_factory=ItemCards)
     repeated: bool = False

@@ -1,37 +1,24 @@
 """Whether captions are true and how much they vary, for comparing simulated users with people."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from fashioniq.data.statements import Labels, StatementCheck
 from fashioniq.data.words import tokenize
+from fashioniq.language.statements import StatementCheck
 
 
 def truthfulness(
-    captions: Sequence[str], targets: Sequence[Labels], candidates: Sequence[Labels]
+    said: Iterable[tuple[str, str, str]], truth: StatementCheck | None
 ) -> dict[str, float | None]:
-    """Share of the stated attributes that hold by the labels (see `StatementCheck`), and how many a caption states.
+    """Share of the statements of captions that are true (see `StatementCheck`), and how many a caption makes.
 
-    The share is None if nothing is stated.
+    Each caption comes with the ids of its target and its candidate. The share is None if nothing is stated.
     """
-    truth = StatementCheck([*targets, *candidates])
-    false = stated = 0
-    for n, caption in enumerate(captions):
-        false += truth.false(caption, n, len(targets) + n)
-        stated += truth.stated(caption)
-    return {"true": (stated - false) / stated if stated else None, "stated": stated / max(1, len(captions))}
-
-
-def true_by_labels(said: Iterable[tuple[str, str, str]], labels: Mapping[str, Labels]) -> float | None:
-    """Share of the attributes stated in captions that hold by the labels of the products, None if none are stated.
-
-    Each caption comes with the ids of its target and its candidate.
-    """
-    listed = list(said)
-    texts, targets, candidates = zip(*listed, strict=True) if listed else ((), (), ())
-    of_target, of_candidate = ([labels.get(name, ()) for name in names] for names in (targets, candidates))
-    return truthfulness(texts, of_target, of_candidate)["true"]
+    listed = list(said) if truth else []
+    counts = [truth.decided(*one) for one in listed] if truth else []
+    stated, false = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
+    return {"true": (stated - false) / stated if stated else None, "stated": stated / max(1, len(listed))}
 
 
 def diversity(captions: Sequence[str]) -> dict[str, float]:

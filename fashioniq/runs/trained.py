@@ -10,11 +10,11 @@ from msgspec import UNSET
 from torch import nn
 
 from fashioniq import encoders, plugins
-from fashioniq.data.statements import Labels
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
+from fashioniq.language.statements import StatementCheck
 from fashioniq.models.attributes import AttributePredictor
 from fashioniq.models.causal_language_model import CausalLanguageModel, SmallDecoder, load_language_model
 from fashioniq.models.chat_tokens import ChatTokens, Pieces, Words
@@ -85,7 +85,7 @@ def load_simulator(
     run: Path,
     category: str,
     store: FeatureStore,
-    labels: Mapping[str, Labels],
+    truth: StatementCheck | None,
     *,
     beams: int = 1,
     samples: int | None = None,
@@ -93,8 +93,8 @@ def load_simulator(
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 
-    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It says what is true by
-    the `labels` of the products if those agree with the captions it was trained on. Raises UserError if files are
+    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It says what is `truth`
+    by the labels of the products if those agree with the captions it was trained on. Raises UserError if files are
     missing or do not match, or if both are given.
     """
     if beams > 1 and (samples or 1) > 1:
@@ -106,8 +106,8 @@ def load_simulator(
         return Simulator(captioner, words, beams), about
     listener = _load_listener(run / LISTENER, category, store)
     agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
-    kept = labels if agree else None
-    return Simulator(captioner, words, samples=samples, listener=listener, labels=kept), about
+    kept = truth if agree else None
+    return Simulator(captioner, words, samples=samples, listener=listener, truth=kept), about
 
 
 def load_judge(run: Path, category: str, store: FeatureStore) -> Listener:

@@ -18,6 +18,7 @@ from fashioniq.data.facts import TurnFacts
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
@@ -123,7 +124,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             batch=lambda rows: plan.batch(system, rows),
             facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
             data={canonical(options.category): parts.catalog.fingerprint()},
-            labels=parts.catalog.statement_labels,
+            truth=StatementCheck.of(parts.catalog),
             retriever=parts.about.provenance or None,
             cards=cards,
             repeated=plan.user is None,
@@ -185,7 +186,7 @@ def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dic
         run,
         options.category,
         parts.store,
-        parts.catalog.statement_labels,
+        StatementCheck.of(parts.catalog),
         beams=options.beam,
         samples=options.samples,
     )

@@ -4,7 +4,6 @@ Validation reports corpus BLEU, and how well a linear retriever fitted to record
 target by them.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,11 +12,11 @@ from torch import Tensor
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
-from fashioniq.data.statements import Labels
 from fashioniq.data.words import END, PAD, START, Vocabulary
+from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.ranking import percentile, recall_at
-from fashioniq.metrics.speech import true_by_labels
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes, stepwise
 from fashioniq.users.pragmatic import Listener
@@ -65,7 +64,7 @@ class CaptionerTraining(FusedTraining):
     Training batches are (reference, target, words of the captions); validation batches are (reference,
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
     encoded once. Without a `judge`, a listener that the captioner does not speak to, validation does not
-    measure how informative captions are; without `labels` of the products, not how true. `val_true`
+    measure how informative captions are; without `truth`, the check by labels, not how true. `val_true`
     is 0 if no caption states an attribute.
     """
 
@@ -78,14 +77,14 @@ class CaptionerTraining(FusedTraining):
         vocabulary: Vocabulary,
         val_pairs: list[Pair],
         judge: Listener | None = None,
-        labels: Mapping[str, Labels] | None = None,
+        truth: StatementCheck | None = None,
         noam_factor: float,
         warmup: int,
         beam: int,
     ) -> None:
         super().__init__()
         self.model, self.vocabulary, self.val_pairs, self.judge = model, vocabulary, val_pairs, judge
-        self.noam_factor, self.warmup, self.beam, self.labels = noam_factor, warmup, beam, labels or {}
+        self.noam_factor, self.warmup, self.beam, self.truth = noam_factor, warmup, beam, truth
         self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
         self._captions: list[tuple[int, str]] = []
 
@@ -121,9 +120,9 @@ class CaptionerTraining(FusedTraining):
         self.log("val_BLEU-4", scores[3])
         self.log("val_BLEU-3", scores[2])
         self.log("val_BLEU-1", scores[0])
-        if self.labels:
+        if self.truth:
             said = ((text, str(pair.target), pair.candidate) for text, pair in zip(texts, pairs, strict=True))
-            self.log("val_true", 100 * (true_by_labels(said, self.labels) or 0.0))
+            self.log("val_true", 100 * (truthfulness(said, self.truth)["true"] or 0.0))
         if self.judge is None:
             return
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]

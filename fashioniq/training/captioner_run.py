@@ -13,8 +13,9 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import PAD, SPECIAL, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features
 from fashioniq.features.store import open_store
+from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.ranking import percentile
-from fashioniq.metrics.speech import true_by_labels
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.configs import SMALL
 from fashioniq.runs.checks import described
 from fashioniq.runs.trained import JUDGE, LISTENER, create
@@ -58,7 +59,8 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     data = describe_data(catalog, store, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)
-    if (share := true_by_labels(said, catalog.statement_labels)) is not None:
+    truth = StatementCheck.of(catalog)
+    if (share := truthfulness(said, truth)["true"]) is not None:
         facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
@@ -70,7 +72,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         vocabulary=vocabulary,
         val_pairs=pairs["val"],
         judge=judge,
-        labels=catalog.statement_labels if any(map(any, catalog.statement_labels.values())) else None,
+        truth=truth,
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,

@@ -22,6 +22,7 @@ from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.models.configs import DRAWN_IN_TRAINING, FITTED
 from fashioniq.runs import RetrieverRun, read_run
@@ -87,7 +88,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             Path(name),
             settings.category,
             store,
-            catalog.statement_labels,
+            StatementCheck.of(catalog),
             beams=settings.beam,
             samples=settings.samples,
             usual=DRAWN_IN_TRAINING,

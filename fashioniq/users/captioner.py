@@ -1,13 +1,12 @@
 """User simulator based on a relative captioner (Fashion IQ, section 4.1)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import Labels, StatementCheck
 from fashioniq.data.words import Vocabulary
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message, User
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.users.pragmatic import Listener, PragmaticUser
@@ -39,7 +38,7 @@ class CaptionerUser:
 class Simulator:
     """A trained captioner with its words, and how it speaks: pragmatically to a listener, or by `beams`.
 
-    With a `listener`, it draws `samples` captions and says the most informative, with `labels` the most
+    With a `listener`, it draws `samples` captions and says the most informative, with `truth` the most
     informative of those that are true by the labels of the products.
     """
 
@@ -48,13 +47,13 @@ class Simulator:
     beams: int = 1
     samples: int = 1
     listener: Listener | None = None
-    labels: Mapping[str, Labels] | None = None
+    truth: StatementCheck | None = None
 
     @property
     def decoding(self) -> str:
         """How captions are chosen, for metadata and pages."""
         if self.listener:
-            true = " that are true by the labels" if self.labels else ""
+            true = " that are true by the labels" if self.truth else ""
             return f"most informative of {self.samples} samples{true}"
         return f"beam {self.beams}" if self.beams > 1 else "greedy"
 
@@ -71,5 +70,5 @@ class Simulator:
             listener=self.listener,
             samples=self.samples,
             seed=seed,
-            truth=StatementCheck([self.labels.get(name, ()) for name in items.ids]) if self.labels else None,
+            truth=self.truth,
         )

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import StatementCheck
 from fashioniq.data.words import Vocabulary
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.models.decoding import BaseCaptioner
@@ -112,11 +112,11 @@ class PragmaticUser:
     def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
         """Numbers B×K of statements that are false by the labels."""
         assert self.truth is not None
-        captions = iter(self.words.decode(words_BKL.flatten(0, 1)))
+        captions, ids = iter(self.words.decode(words_BKL.flatten(0, 1))), self.items.ids
         return torch.tensor(
             [
-                [self.truth.false(next(captions), target, item) for _ in range(words_BKL.shape[1])]
-                for target, item in zip(target_B.tolist(), item_B.tolist(), strict=True)
+                [self.truth.decided(next(captions), ids[target], ids[item])[1] for _ in words_KL]
+                for words_KL, target, item in zip(words_BKL, target_B.tolist(), item_B.tolist(), strict=True)
             ],
             device=target_B.device,
         )

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fashioniq.data.items import Items
-from fashioniq.data.statements import StatementCheck
 from fashioniq.data.words import PAD, SPECIAL, UNKNOWN, Vocabulary
+from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
@@ -140,7 +140,7 @@ def test_of_many_captions_those_with_the_most_informative_beginnings_are_complet
 
 def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, captioner, listener):
     """Of the captions with the fewest false statements, it says the most informative."""
-    truth = StatementCheck([[[COLORS[number % 4]]] for number in range(len(items))])
+    truth = StatementCheck({name: [[], [COLORS[number % 4]]] for number, name in enumerate(items.ids)})
     offer, user = Message(item_B=OFFERED), pragmatic(captioner, items, listener, 6)
     honest = pragmatic(captioner, items, listener, 6, truth=truth)
     said_BL = honest.reply(WANTED, offer, 1).words_BL
@@ -148,8 +148,9 @@ def test_a_pragmatic_user_lies_only_if_all_its_captions_are_false(items, caption
 
     def false(words_BL):
         texts = SPEAKS.decode(words_BL)
+        about = zip(texts, WANTED.tolist(), OFFERED.tolist(), strict=True)
         return torch.tensor(
-            [truth.false(*one) for one in zip(texts, WANTED.tolist(), OFFERED.tolist(), strict=True)]
+            [truth.decided(text, items.ids[one], items.ids[other])[1] for text, one, other in about]
         )
 
     false_BK = torch.stack([false(words_BL) for words_BL in drawn_BKL.unbind(1)], 1)

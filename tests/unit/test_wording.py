@@ -93,7 +93,9 @@ def test_small_weights_are_those_of_words_about_a_product_and_what_is_said_witho
         found, obeys = (Wording(LEXICON, weights, OWN, TEXTS) for weights in (small, obeying(0.04)))
         assert np.array_equal(bonus_of(text, found), bonus_of(text, obeys)), text
     first = found.after(Wishes(), "is red", None)
-    kept = found.bonus(found.after(first, "is floral", 0)) - found.bonus(found.after(Wishes(), "is floral", 0))
+    kept = found.bonus(found.after(first, "is floral", 0)) - found.bonus(
+        found.after(Wishes(), "is floral", 0)
+    )
     assert kept.min() >= 0 and kept.max() >= 2  # and does not fade
     nothing = Wording(LEXICON, Weights(lexical=0.04, memory=0.5, full=0.0), OWN, TEXTS)
     assert bonus_of("is red", nothing).max() < 1  # where labels tell nothing

@@ -117,7 +117,7 @@ def test_a_captioner_is_validated_by_labels_if_there_are_any_and_its_steps_have_
 ):
     def made(module, model, batches, *, facts, monitor, **_):
         *_, words_BKL = next(iter(batches[0]))
-        raise Made(module.labels, int((words_BKL[:, :, 0] != PAD).sum()), facts, monitor)
+        raise Made(module.truth, int((words_BKL[:, :, 0] != PAD).sum()), facts, monitor)
 
     data = tmp_path / "catalog"
     left_out = None if labelled else shutil.ignore_patterns("attributes")
@@ -127,8 +127,8 @@ def test_a_captioner_is_validated_by_labels_if_there_are_any_and_its_steps_have_
     given = {"data": data, "category": "dresses", "features": vector_runs.store, "run": tmp_path / "run"}
     with pytest.raises(Made) as found:
         captioner_run.train_captioner(TrainCaptioner(**given, batch_size=12, device="cpu"))
-    labels, captions, facts, monitor = found.value.args
-    assert labels == (catalog.statement_labels if labelled else {}) and monitor == "val_P"
+    truth, captions, facts, monitor = found.value.args
+    assert (truth.labels == catalog.labels if labelled else truth is None) and monitor == "val_P"
     assert ("captions_true" in facts) == labelled and 0.5 < facts.get("captions_true", 1) <= 1
     assert abs(captions - 12) <= 2
 

@@ -28,8 +28,9 @@ from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
+from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.ranking import percentile
-from fashioniq.metrics.speech import true_by_labels
+from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder
@@ -850,8 +851,8 @@ def test_a_captioner_is_trained_on_the_captions_of_its_category_with_a_listener_
     assert fit.facts["words"] == Vocabulary.of(texts, 1).words and fit.facts["kind"] == "captioner"
     assert fit.facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
     said = [(text, pair.target, pair.candidate) for pair in pairs for text in pair.captions]
-    assert fit.facts["captions_true"] == true_by_labels(said, catalog.statement_labels)
-    assert module.labels == catalog.statement_labels and module.val_pairs == catalog.pairs("val")
+    assert fit.facts["captions_true"] == truthfulness(said, StatementCheck.of(catalog))["true"]
+    assert module.truth.labels == catalog.labels and module.val_pairs == catalog.pairs("val")
     assert len(texts) == 2 * len(pairs) and fit.batches[0].batch_size == 4  # of two captions each
     places = [tuple(part.tolist()) for part in fit.batches[1].dataset.tensors]
     assert [(val.ids[shown], val.ids[target]) for shown, target in zip(*places[:2], strict=True)] == [

@@ -319,8 +319,8 @@ def test_captioners_are_loaded_with_the_options_and_named_by_their_folders(
 ):
     made = []
 
-    def load(run, category, store, labels, **given):
-        made.append((run, category, labels, given))
+    def load(run, category, store, truth, **given):
+        made.append((run, category, truth.labels, given))
         return Simulator(run.name, ["pinkish", "longer"], 5 + len(made)), None
 
     monkeypatch.setattr(users, "load_simulator", load)
@@ -332,7 +332,7 @@ def test_captioners_are_loaded_with_the_options_and_named_by_their_folders(
     found = training_users(settings, shop.catalog, shop.features)
     assert [source.name for source in found.sources] == ["a", "b"] and found.captioner == runs[0]
     assert found.max_words == 7 and found.vocabulary.words[len(SPECIAL) :] == ["pinkish", "longer"]
-    assert made[0][0] == runs[0] and made[0][1] == "dresses" and made[0][2] == shop.catalog.statement_labels
+    assert made[0][0] == runs[0] and made[0][1] == "dresses" and made[0][2] == shop.catalog.labels
     assert made[0][3] == {"beams": 3, "samples": 1, "usual": users.DRAWN_IN_TRAINING}
     assert found.kind == "simulated" and found.examples == [] and found.pairs_alone is None
     settings = settings_of(users=[str(runs[0]), str(runs[2])])

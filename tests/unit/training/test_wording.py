@@ -46,7 +46,9 @@ def catalog_of(labels, titles=None):
     titles = titles or {}
     texts = {"titles": titles, "descriptions": {}}
     ids = {"ids": lambda _: IDS, "all_ids": lambda: IDS}
-    return SimpleNamespace(category="dresses", labels=labels, written_labels=labels, **texts, images={}, language="en", **ids)
+    return SimpleNamespace(
+        category="dresses", labels=labels, written_labels=labels, **texts, images={}, language="en", **ids
+    )
 
 
 def looks(labels, noise=0.3):
