@@ -68,6 +68,12 @@ class Lexicon:
             and count > _COMMON * products
             and garments - count < _OTHERS * products
         )
+        self._lowest = {
+            family: frozenset(label for label in self._terms.count if key_of(label) in keys).difference(
+                *self.levels(family)
+            )
+            for family, keys in self.grammar.lowest.items()
+        }
         self._titles = _folded(titles.words) + _folded(described)
         begin, within = _folded(titles.first), _folded(titles.words)
         for word in sorted(self._titles):
@@ -138,9 +144,7 @@ class Lexicon:
 
     def lowest(self, family: str) -> frozenset[str]:
         """Labels below the first level, such as "sleeveless"."""
-        keys = self.grammar.lowest.get(family, frozenset())
-        on_scale = frozenset[str]().union(*self.levels(family))
-        return frozenset(label for label in self._terms.count if key_of(label) in keys) - on_scale
+        return self._lowest.get(family, frozenset())
 
     def half(self, family: str, direction: int) -> frozenset[str]:
         """Labels of the lower (-1) or upper (1) half of a scale, without a middle level."""
