@@ -6,13 +6,13 @@ from typing import Literal
 
 from fashioniq.config.fields import option, section
 from fashioniq.config.shared import OfConversations
-from fashioniq.config.training import MIN_COUNT, Training, run_folder
+from fashioniq.config.training import OfWords, Training, run_folder
 from fashioniq.files import UserError
 from fashioniq.models.configs import ChatSearcherConfig
 
 
 @dataclass(kw_only=True)
-class TrainChatsearcher(OfConversations, Training):
+class TrainChatsearcher(OfConversations, OfWords, Training):
     """Train a ChatSearcher: a causal language model that finds pictures in conversations of words and pictures."""
 
     run: Path | None = run_folder("runs/chatsearcher-STAGE")
@@ -54,7 +54,6 @@ class TrainChatsearcher(OfConversations, Training):
         below=0.9,
         research=True,
     )
-    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     learning_rate: float | None = option(
         None,
         "AdamW learning rate; linear warmup over 3 % of the steps, then cosine decay to zero (default: 1e-3 for "

@@ -9,6 +9,7 @@ from fashioniq.config.fields import OUT, option
 from fashioniq.config.shared import (
     Batched,
     OnDevice,
+    Scored,
     Seeded,
     Verified,
     WithFeatures,
@@ -17,11 +18,6 @@ from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]
-Score = Literal["words", "vectors"]
-OF_SCORE = (
-    "what ranks products: words, those of titles, descriptions and labels beside the vectors; or vectors alone, as in "
-    "the papers"
-)
 RECORDED = ("human", "sessions")  # values of --user whose words are recorded
 
 
@@ -54,7 +50,7 @@ class Evaluation(Batched):
 
 
 @dataclass(kw_only=True)
-class EvalDialogs(Evaluation, Verified, OnDevice, Seeded, WithFeatures, Speaking):
+class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeatures, Speaking):
     """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a
     page.
     """
@@ -87,7 +83,6 @@ class EvalDialogs(Evaluation, Verified, OnDevice, Seeded, WithFeatures, Speaking
         "with it)",
         research=True,
     )
-    score: Score = option("words", OF_SCORE, research=True)
     linear: Path | None = option(
         None,
         "run of train-retriever --epochs 0, shown as a baseline beside results on people's words",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, option, section
 from fashioniq.config.shared import WithFeatures
-from fashioniq.config.training import MIN_COUNT, Speaking, Training, run_folder
+from fashioniq.config.training import OfWords, Speaking, Training, run_folder
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
     COMPOSITIONS,
@@ -179,7 +179,7 @@ class TrainComposer(RetrieverTrainingSettings):
 
 
 @dataclass(kw_only=True)
-class TrainDialogEncoder(Training):
+class TrainDialogEncoder(OfWords, Training):
     """Train the text encoder that retrieves images from question dialogs (ChatIR's F); image features are
     frozen.
     """
@@ -218,7 +218,6 @@ class TrainDialogEncoder(Training):
     mask_share: float = option(
         0.2, "share of the parts of --mask that are removed", least=0, below=1, research=True
     )
-    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     separator: str = option(
         ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])", research=True
     )

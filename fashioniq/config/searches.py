@@ -4,9 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.evaluation import OF_SCORE, Score, Split
+from fashioniq.config.evaluation import Split
 from fashioniq.config.fields import ENCODER, FEATURES, OUT, option
-from fashioniq.config.shared import Batched, InCatalog, InFolder, OfConversations, OnDevice, Seeded, Verified
+from fashioniq.config.shared import (
+    Batched,
+    InCatalog,
+    InFolder,
+    OfConversations,
+    OnDevice,
+    Scored,
+    Seeded,
+    Verified,
+)
 from fashioniq.files import UserError
 
 CHATSEARCH_METHODS = ("chatsearcher", "retriever", "image", "text", "both", "concatenation", "random")
@@ -15,7 +24,7 @@ _LONGEST_NAME = 100  # characters of a row, which names files
 
 
 @dataclass(kw_only=True)
-class EvalSingleTurn(OnDevice, Batched, InFolder):
+class EvalSingleTurn(Scored, OnDevice, Batched, InFolder):
     """Evaluate retrievers on single-turn retrieval: find the target from a candidate and a caption.
 
     With --predictions, evaluate rankings, vectors or scores of another system, with --sessions on recorded sessions;
@@ -60,7 +69,6 @@ class EvalSingleTurn(OnDevice, Batched, InFolder):
         research=True,
     )
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
-    score: Score = option("words", OF_SCORE, research=True)
 
     def validate(self) -> None:
         if self.run and self.predictions:
@@ -69,6 +77,8 @@ class EvalSingleTurn(OnDevice, Batched, InFolder):
             raise UserError("--sessions is for --predictions; eval-dialogs --user sessions evaluates a run")
         if self.sessions and self.split == "test":
             raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
+        if self.predictions and self.score == "vectors":
+            raise UserError("--score is for --run; --predictions are ranked already, so leave it out")
         default = EvalSingleTurn()
         changed = [
             name

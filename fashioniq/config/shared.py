@@ -42,6 +42,18 @@ class Batched:
 
 
 @dataclass(kw_only=True)
+class Scored:
+    """Score of the products."""
+
+    score: Literal["words", "vectors"] = option(
+        "words",
+        "what ranks products: words, those of titles, descriptions and labels beside the vectors; or vectors alone, as "
+        "in the papers",
+        research=True,
+    )
+
+
+@dataclass(kw_only=True)
 class Decoding:
     """Processes that decode pictures."""
 

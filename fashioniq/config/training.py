@@ -24,7 +24,6 @@ from fashioniq.models.configs import (
 )
 
 PEAK = 0.0025  # largest learning rate of a captioner for few pairs
-MIN_COUNT = "minimum occurrences of a word in the training split; rarer words are unknown"
 WORD_NOISE = (
     "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
     "in equal parts"
@@ -81,6 +80,18 @@ class Training(OnDevice, Seeded, InFolder):
 
 
 @dataclass(kw_only=True)
+class OfWords:
+    """Words of a vocabulary."""
+
+    min_count: int = option(
+        2,
+        "minimum occurrences of a word in the training split; rarer words are unknown",
+        least=1,
+        research=True,
+    )
+
+
+@dataclass(kw_only=True)
 class TrainAttributes(Decoding, OfAnyCategory, Training):
     """Train the attribute predictor: all layers, or with --init-from only the last layer for one category."""
 
@@ -120,13 +131,12 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
 
 
 @dataclass(kw_only=True)
-class TrainCaptioner(Training, WithFeatures):
+class TrainCaptioner(OfWords, Training, WithFeatures):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
     run: Path | None = run_folder("runs/captioner-CATEGORY", attrs=True)
     attrs: bool = option(False, "use the attributes of both products as input, besides the images")
     model: CaptionerConfig = section(CaptionerConfig, "sizes of the captioner")
-    min_count: int = option(2, MIN_COUNT, least=1, research=True)
     noam_factor: float = option(
         0.0,
         "factor of the learning rate: factor · width^-½ · min(step^-½, step · warmup^-3/2) "

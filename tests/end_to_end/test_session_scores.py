@@ -132,6 +132,7 @@ def test_mistakes_are_told(project, sessions, tmp_path, capsys):
     assert "there is no folder" in error(sessions=tmp_path / "nowhere")
     assert "there is no file of predictions" in error(predictions=tmp_path / "none.npz")
     assert "no sessions of test" in error(split="test")
+    assert "--score is for --run" in error(score="vectors")
     write_scores(tmp_path / "s.npz", ["val_dress_a_c_0"], ["other"], np.zeros((1, 1)))
     assert "has no product of the gallery of dresses" in error()
     arrays = {
