@@ -107,9 +107,26 @@ class LinearRetriever(BaseRetriever):
         bag_BG[:, : len(SPECIAL)] = 0
         return bag_BG
 
-    def query_of(self, image_BD: Tensor, bag_BG: Tensor, attributes_BA: Tensor | None = None) -> Tensor:
-        """Query of a turn alone, at unit length: from the embedding of the item shown and a bag of words."""
-        query_BD = image_BD @ self.image_DD + bag_BG @ self.bag_GD + self.bias_D + self.shown * image_BD
+    def bag_sum(self, words_BL: Tensor) -> Tensor:
+        """Bags of words and bigrams times their vectors, B×D. A row of the bag is nearly empty: of zeros, none is read."""
+        if torch.compiler.is_exporting():
+            return self.bag(words_BL) @ self.bag_GD
+        place_BM, codes = words_BL, self.bigram_G
+        if len(codes):
+            code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
+            place_BL = torch.searchsorted(codes, code_BL).clamp(max=len(codes) - 1)
+            place_BL = torch.where(codes[place_BL] == code_BL, place_BL + self.vocabulary, 0)
+            place_BM = torch.cat([words_BL, place_BL], 1)
+        place_BM = place_BM.sort(dim=1).values
+        counts_BM = place_BM >= len(SPECIAL)
+        counts_BM[:, 1:] &= place_BM[:, 1:] != place_BM[:, :-1]  # each once
+        return F.embedding_bag(
+            place_BM, self.bag_GD, mode="sum", per_sample_weights=counts_BM.to(self.bag_GD.dtype)
+        )
+
+    def query_of(self, image_BD: Tensor, words_BL: Tensor, attributes_BA: Tensor | None = None) -> Tensor:
+        """Query of a turn alone, at unit length: from the embedding of the item shown and a text."""
+        query_BD = image_BD @ self.image_DD + self.bag_sum(words_BL) + self.bias_D + self.shown * image_BD
         if self.attribute is not None and attributes_BA is not None:
             query_BD = query_BD + self.attribute(attributes_BA).sum(1)
         return F.normalize(query_BD, dim=-1)
@@ -121,7 +138,7 @@ class LinearRetriever(BaseRetriever):
     def step(self, state: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
         """Return the query after one more turn, at unit length, and the weighted sum of the turns' queries."""
         attributes_BA = turn.attributes_BA if self.attribute is not None else None
-        own_BD = self.query_of(self.offered(turn), self.bag(turn.words_BL), attributes_BA)
+        own_BD = self.query_of(self.offered(turn), turn.words_BL, attributes_BA)
         sum_BD = own_BD + self.decay * state
         return F.normalize(sum_BD, dim=-1), sum_BD
 
@@ -131,7 +148,7 @@ class LinearRetriever(BaseRetriever):
         """Return the query after the last turn of whole dialogs, B×D, at unit length."""
         turn = joined_turns(words_BTL, attributes_BTA, image_BTD)
         attributes_NA = turn.attributes_BA if self.attribute is not None else None
-        own_ND = self.query_of(self.embed_images(turn.image_BD), self.bag(turn.words_BL), attributes_NA)
+        own_ND = self.query_of(self.embed_images(turn.image_BD), turn.words_BL, attributes_NA)
         later_BT = mask_BT.sum(1, keepdim=True) - 1 - torch.arange(mask_BT.shape[1], device=mask_BT.device)
         weight_BT = self.decay ** later_BT.clamp(min=0) * mask_BT
         return F.normalize((weight_BT.unsqueeze(-1) * own_ND.unflatten(0, mask_BT.shape)).sum(1), dim=-1)
@@ -159,7 +176,7 @@ def caption_ranks(
     )
     words_NL = vocabulary.encode(texts, 2 * model.max_words)
     queries = [
-        model.query_of(gallery.vectors_ND[shown_N[part]], model.bag(words_NL[part]))
+        model.query_of(gallery.vectors_ND[shown_N[part]], words_NL[part])
         for part in torch.arange(len(texts)).split(_AT_A_TIME)
     ]
     return gallery.rank(torch.cat(queries), target_N)

@@ -129,7 +129,7 @@ def fit_weights(
     def ranked() -> Iterator[Asked]:
         for (candidate, caption, target), words_L in zip(asked, words_EL, strict=True):
             item = position_of[candidate]
-            query_1D = model.query_of(vectors_ND[item].unsqueeze(0), model.bag(words_L.unsqueeze(0)))
+            query_1D = model.query_of(vectors_ND[item].unsqueeze(0), words_L.unsqueeze(0))
             similar_N = (vectors_ND @ query_1D[0]).double()
             yield Asked(similar_N, wording.parts(caption, item), item, position_of[target])
 

@@ -128,9 +128,7 @@ class PragmaticUser:
         rows = torch.cat([dialog_R.unsqueeze(1), self._to_listener[words_BKL.flatten(0, 1)]], 1)
         heard_UL, heard_R = torch.unique(rows, dim=0, return_inverse=True)
         dialog_U = heard_UL[:, 0]
-        query_UD = self.listener.query_of(
-            self._vectors_ND[item_B[dialog_U]], self.listener.bag(heard_UL[:, 1:])
-        )
+        query_UD = self.listener.query_of(self._vectors_ND[item_B[dialog_U]], heard_UL[:, 1:])
         target_U = target_B[dialog_U]
         own_U1 = (query_UD * self._vectors_ND[target_U]).sum(1, keepdim=True)
         better_UM = query_UD @ self._vectors_ND[self._other_M].T > own_U1

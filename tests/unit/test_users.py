@@ -97,7 +97,7 @@ def ranks(listener, items, offered_B, target_B, words_BL):
     found = []
     for offered, target, words_L in zip(offered_B, target_B, words_BL, strict=True):
         text = SPEAKS.decode(words_L.unsqueeze(0))
-        query_D = listener.query_of(vectors_ND[offered], listener.bag(HEARS.encode(text, 8)))[0]
+        query_D = listener.query_of(vectors_ND[offered], HEARS.encode(text, 8))[0]
         score_N = vectors_ND @ query_D
         found.append(int((score_N > score_N[target]).sum()))
     return torch.tensor(found)
