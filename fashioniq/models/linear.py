@@ -108,7 +108,7 @@ class LinearRetriever(BaseRetriever):
         return bag_BG
 
     def bag_sum(self, words_BL: Tensor) -> Tensor:
-        """Bags of words and bigrams times their vectors, B×D. A row of the bag is nearly empty: of zeros, none is read."""
+        """Bags of words and bigrams times their vectors, B×D, without reading those of the many zeros."""
         if torch.compiler.is_exporting():
             return self.bag(words_BL) @ self.bag_GD
         place_BM, codes = words_BL, self.bigram_G

@@ -56,6 +56,21 @@ def test_the_bag_has_each_known_word_and_bigram_once(pairs):
     assert not model.bag(torch.full((1, 3), UNKNOWN)).any()
 
 
+@pytest.mark.parametrize("bigrams", [True, False])
+@pytest.mark.parametrize("length", [1, 2, 8])
+def test_a_bag_times_the_vectors_of_words_needs_no_bag(pairs, bigrams, length):
+    model = new_linear(examples_of(pairs), WORDS, 5, least=1 if bigrams else 1000)
+    assert bool(len(model.bigram_G)) == bigrams
+    torch.nn.init.normal_(model.bag_GD)
+    texts = ["is red is red unheard", "", "red", "red red red", *TEXTS]
+    words_BL = WORDS.encode(texts, length)
+    gradients = []
+    for sum_BD in (model.bag_sum(words_BL), model.bag(words_BL) @ model.bag_GD):
+        (gradient_GD,) = torch.autograd.grad(sum_BD.square().sum(), model.bag_GD)
+        gradients.append((sum_BD, gradient_GD))
+    torch.testing.assert_close(*gradients)
+
+
 def test_the_weights_are_those_of_ridge_regression(items, pairs):
     model = new_linear(examples_of(pairs), WORDS, 5, least=1)
     examples = examples_of(pairs)
