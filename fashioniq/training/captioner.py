@@ -21,6 +21,8 @@ from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes, stepwise
 from fashioniq.users.pragmatic import Listener
 
+LANGUAGE = 1.0  # BLEU-4 below which captions are no language
+
 
 def caption_examples(
     pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int
@@ -65,7 +67,9 @@ class CaptionerTraining(FusedTraining):
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
     encoded once. Without a `judge`, a listener that the captioner does not speak to, validation does not
     measure how informative captions are; without `truth`, the check by labels, not how true. `val_true`
-    is 0 if no caption states an attribute.
+    is 0 if no caption states an attribute. `val_score` chooses the epoch: P, or the BLEU that `select` names. Before
+    captions are language, P can be high, as the listener sees the item shown, too; such epochs count only if there are
+    no others.
     """
 
     def __init__(
@@ -81,10 +85,12 @@ class CaptionerTraining(FusedTraining):
         noam_factor: float,
         warmup: int,
         beam: int,
+        select: str = "P",
     ) -> None:
         super().__init__()
         self.model, self.vocabulary, self.val_pairs, self.judge = model, vocabulary, val_pairs, judge
         self.noam_factor, self.warmup, self.beam, self.truth = noam_factor, warmup, beam, truth
+        self.select = select
         self.items = {"train": train, "val": val}  # no buffers: DDP would broadcast them in every step
         self._captions: list[tuple[int, str]] = []
 
@@ -111,24 +117,30 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log BLEU, the share of true attributes, and P and R@10 of the judge, who tells informative captions from
-        vague ones.
+        """Log BLEU, the share of true attributes, P and R@10 of the judge, who tells informative captions from vague
+        ones, and the score.
         """
         pairs = [self.val_pairs[number] for number, _ in self._captions]
         texts = [text for _, text in self._captions]
         scores = bleu(texts, [pair.captions for pair in pairs])
-        self.log("val_BLEU-4", scores[3])
-        self.log("val_BLEU-3", scores[2])
-        self.log("val_BLEU-1", scores[0])
+        found = {f"BLEU-{n}": scores[n - 1] for n in (4, 3, 1)}
         if self.truth:
             said = ((text, str(pair.target), pair.candidate) for text, pair in zip(texts, pairs, strict=True))
-            self.log("val_true", 100 * (truthfulness(said, self.truth)["true"] or 0.0))
-        if self.judge is None:
-            return
+            found["true"] = 100 * (truthfulness(said, self.truth)["true"] or 0.0)
+        if self.judge is not None:
+            found |= self._informative(pairs, texts)
+        if self.select in found:
+            found["score"] = found[self.select]
+            if self.select == "P" and found["BLEU-4"] < LANGUAGE:
+                found["score"] -= 100.0
+        for name, value in found.items():
+            self.log(f"val_{name}", value)
+
+    def _informative(self, pairs: list[Pair], texts: list[str]) -> dict[str, float]:
+        assert self.judge is not None
         examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]
         rank_N = self.judge.ranks(examples, self.items["val"])
-        self.log("val_P", percentile(rank_N, len(self.items["val"])))
-        self.log("val_R@10", recall_at(rank_N, 10))
+        return {"P": percentile(rank_N, len(self.items["val"])), "R@10": recall_at(rank_N, 10)}
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5

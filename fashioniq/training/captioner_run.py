@@ -76,6 +76,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         noam_factor=settings.noam_factor,
         warmup=settings.warmup,
         beam=settings.beam,
+        select=settings.select,
     )
     if begin_run(folder, settings):
         for name, (listener, half) in listeners.items():
@@ -85,9 +86,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
     batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
-    best = fit(
-        module, model, batches, run=folder, settings=settings, facts=facts, monitor=f"val_{settings.select}"
-    )
+    best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score")
     summary = (
         f"captioner of epoch {best['epoch']:.0f} in {folder}: by its captions, a linear retriever fitted to the "
         f"recorded ones finds the target with P {best['val_P']:.1f}, R@10 {best['val_R@10']:.1f}; BLEU-4 "

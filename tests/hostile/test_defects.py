@@ -560,9 +560,9 @@ def test_a_section_must_have_options(refused, tmp_path, value):
 def test_a_description_without_its_figures_is_refused(vector_runs, world, project, refused, tmp_path):
     run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
     about = json.loads((run / "model.json").read_text())
-    del about["metrics"]["val_P"]
+    del about["metrics"]["val_score"]
     (run / "model.json").write_text(json.dumps(about))
-    assert "lacks val_P" in refused("train-captioner", **world, **project.captioner, run=run, resume=True)
+    assert "lacks val_score" in refused("train-captioner", **world, **project.captioner, run=run, resume=True)
 
 
 def test_half_a_surrogate_pair_in_a_description_is_refused(vector_runs, world, refused, tmp_path):

@@ -28,7 +28,14 @@ def test_the_same_figures_make_the_same_curves(tmp_path):
 @pytest.mark.parametrize("true", [{}, {"val_true": 60.0}], ids=["without labels", "with labels"])
 def test_curves_of_a_captioner_have_a_line_more_with_labels(tmp_path, true):
     rows = [
-        {"epoch": float(epoch), "val_BLEU-4": 5.0 + epoch, "val_P": 80.0 - epoch, "val_R@10": 20.0, **true}
+        {
+            "epoch": float(epoch),
+            "val_BLEU-4": 5.0 + epoch,
+            "val_P": 80.0 - epoch,
+            "val_R@10": 20.0,
+            "val_score": 80.0,
+            **true,
+        }
         for epoch in range(3)
     ]
     write_captioner_curves(tmp_path / "curves.png", rows)

@@ -4,6 +4,7 @@ import torch
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import END, PAD, START, UNKNOWN, Vocabulary
+from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
@@ -57,7 +58,7 @@ def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_oth
 def test_captions_are_true_by_the_labels_of_their_targets(monkeypatch):
     module, _ = training(["is red", "is blue", "is nicer"])
     textures = {"P0": "red", "P1": "green", "P2": "green", "P3": "blue", "P4": "red"}
-    module.labels = {name: [[], [word]] for name, word in textures.items()}
+    module.truth = StatementCheck({name: [[], [word]] for name, word in textures.items()})
     logged = {}
     monkeypatch.setattr(module, "log", logged.__setitem__)
     module._captions = [(0, "is red"), (1, "is blue"), (2, "is nicer")]  # the second is said of the candidate

@@ -128,7 +128,7 @@ def test_a_captioner_is_validated_by_labels_if_there_are_any_and_its_steps_have_
     with pytest.raises(Made) as found:
         captioner_run.train_captioner(TrainCaptioner(**given, batch_size=12, device="cpu"))
     truth, captions, facts, monitor = found.value.args
-    assert (truth.labels == catalog.labels if labelled else truth is None) and monitor == "val_P"
+    assert (truth.labels == catalog.labels if labelled else truth is None) and monitor == "val_score"
     assert ("captions_true" in facts) == labelled and 0.5 < facts.get("captions_true", 1) <= 1
     assert abs(captions - 12) <= 2
 

@@ -890,11 +890,16 @@ def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop,
         select=select,
     )
     captioner_run.train_captioner(settings)
-    logged = []
-    fit.module.log = lambda name, value: logged.append(name)
-    fit.module._captions = [(0, "is red")]
+    logged = {}
+    fit.module.log = logged.__setitem__
+    pairs = fit.module.val_pairs
+    fit.module._captions = [(number, pair.captions[0]) for number, pair in enumerate(pairs)]
     fit.module.on_validation_epoch_end()
-    assert fit.monitor == f"val_{select}" and fit.monitor in logged
+    assert fit.monitor == "val_score" and logged["val_score"] == logged[f"val_{select}"] > 0
+    fit.module._captions = [(number, "red red") for number, _ in enumerate(pairs)]
+    fit.module.on_validation_epoch_end()
+    less = 100 if select == "P" else 0  # no language, however well a listener guesses
+    assert logged["val_BLEU-4"] < 1 and logged["val_score"] == logged[f"val_{select}"] - less
 
 
 TRAININGS = {
