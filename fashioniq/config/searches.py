@@ -78,7 +78,7 @@ class EvalSingleTurn(Scored, OnDevice, Batched, InFolder):
         if self.sessions and self.split == "test":
             raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
         if self.predictions and self.score == "vectors":
-            raise UserError("--score is for --run; --predictions are ranked already, so leave it out")
+            raise UserError("--score is for --run; --predictions have ranks or scores, so leave it out")
         default = EvalSingleTurn()
         changed = [
             name

@@ -180,8 +180,8 @@ def speech_tables(rows: Sequence[Mapping[str, Any]]) -> list[SpeechTable]:
     ]
     header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
     legend = (
-        "true: share of the stated attributes that hold by the labels; stated: attributes per caption; judge: rank "
-        "of the target for a linear retriever fitted to recorded captions; distinct: share of different "
+        "true: share of the statements that hold by the labels; stated: statements per caption that they decide; "
+        "judge: rank of the target for a linear retriever fitted to recorded captions; distinct: share of different "
         "captions, words and bigrams"
     )
     tables = [SpeechTable("one caption of each pair", header, cells, legend)]

@@ -98,7 +98,7 @@ def _origin(facts: TurnFacts) -> str:
         recall = f"recall@10 {index['recall@10']:.3f} on {index['queries']} queries"
         lines.append(f"the products shown are found with the index {index['index']}: {how}{recall}")
     true = facts.true_by_labels
-    stated = "" if true is UNSET else f"; {100 * true:.1f} % of the stated attributes are true by the labels"
+    stated = "" if true is UNSET else f"; {100 * true:.1f} % of the statements are true by the labels"
     lines.append(f"pictures: {facts.pictures}; captions: {facts.captions}{stated}")
     return "\n".join(lines)
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import GARMENT, NAME
+from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME
 
 
 def next_said(units: Sequence[Unit], at: int) -> int | None:
@@ -40,11 +41,6 @@ def moves(units: Sequence[Unit], at: int) -> bool:
     return bool(before and after and before.labels and before.family == after.family)
 
 
-def shown_with(units: Sequence[Unit]) -> bool:
-    """Whether these are the product shown and a verb, as in "than this one with" sleeves, which are wanted."""
-    return frozenset[str]().union(*(unit.roles for unit in units)) >= {"shown", "assert"}
-
-
 def listed(units: Sequence[Unit], at: int) -> bool:
     """Whether a list goes on after a comma until "or"."""
     for unit in units[at + 1 :]:
@@ -71,6 +67,42 @@ def noun_beside(units: Sequence[Unit], at: int) -> str:
         if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
             break
     return ""
+
+
+def goes_with(units: Sequence[Unit], at: int, before: Sequence[Unit]) -> bool:
+    """Whether a noun such as "pattern" belongs to a word of its family or to a step in the same part, of which `before`
+    are the words that said something so far."""
+    unit = units[at]
+    family = unit.noun or (unit.term.family if unit.term else "")
+    near = list(before)
+    for other in units[at + 1 :]:
+        if other.mark or other.roles & {"and", "but"}:
+            break
+        near.append(other)
+    same = {family, "print"} if family == "pattern" else {family}
+    return any(
+        (other.step is not None and other.step[0] in (family, LENGTH))
+        or (other is not unit and other.term is not None and not other.noun and other.term.family in same)
+        or bool(other.roles & {"irrelevant"})
+        for other in near
+    )
+
+
+def scale_of(unit: Unit, lexicon: Lexicon) -> tuple[str, int] | None:
+    """The scale that an adjective or label is on, and whether it is in the upper half."""
+    if unit.scaled or unit.term is None or unit.term.family == COLOR:
+        return unit.scaled
+    levels = lexicon.levels(unit.term.family)
+    at = [number for number, level in enumerate(levels) if level & unit.term.labels]
+    if not at or 2 * at[0] == len(levels) - 1:
+        return None
+    return unit.term.family, 1 if 2 * at[0] > len(levels) - 1 else -1
+
+
+def among(unit: Unit, others: Sequence[Unit]) -> bool:
+    """Whether one of the others stands for the same labels."""
+    labels = unit.term.labels if unit.term else frozenset()
+    return bool(labels) and any(other.term is not None and other.term.labels == labels for other in others)
 
 
 def names(unit: Unit) -> set[str]:

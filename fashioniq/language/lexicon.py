@@ -260,7 +260,9 @@ class Lexicon:
             term = None  # "a wake" is not "awake"
         if (term is not None and not term.heard) or anyway or " ".join(words) in self.grammar.roles:
             return term
-        found = self._stems.get(self._terms.stemmed(words))
+        found, family = self._stems.get(self._terms.stemmed(words)), self._terms.known_family(key)
+        if found is not None and family and found.family and found.family != family:
+            found = None  # "busy" is no business
         if found is None and len(words) == 1 and len(key) > 4:
             found = self._base(key)
         if found is None and len(words) == 1 and term is None and self._may_be_color(key):

@@ -175,16 +175,17 @@ class Scanner:
         """Units where "long" has become "long sleeves": in "long or short sleeves", "short sleeves instead of long"."""
         for at in range(len(units) - 2):
             one, joint, other = units[at : at + 3]
-            if joint.roles & {"or", "and"}:
-                units[at] = self._with_head(one, other)
-            elif (last := self._contrasted(units, at + 1)) is not None:
+            if (last := self._contrasted(units, at + 1)) is not None:
                 units[last] = self._with_head(units[last], one)
+            elif joint.roles & {"or", "and"}:
+                units[at] = self._with_head(one, other)
         return units
 
     def _contrasted(self, units: Sequence[Unit], at: int) -> int | None:
-        """Place of a word that stands alone after "instead of" or "not", which may follow a comma."""
+        """Place of a word that stands alone after "instead of" or "not", which may follow a comma or "and"."""
         at += units[at].mark == ","
-        if at >= len(units) or not units[at].roles & {"instead", "not", "than"}:
+        at += at < len(units) and "and" in units[at].roles
+        if at >= len(units) or not units[at].roles & {"instead", "not", "than", "except"}:
             return None
         at += 1
         at += at < len(units) and "article" in units[at].roles
@@ -200,7 +201,8 @@ class Scanner:
             if other.term.family == COLOR and "shade" not in one.roles:
                 return one
             term = self.lexicon.find((one.key, *(token.key for token in other.tokens[1:])))
-            if term is not None and term.labels and term.family == other.term.family:
+            alike = term is not None and term.family == other.term.family
+            if term and term.labels and alike and not term.labels & other.term.labels:  # they differ
                 return one._replace(term=term, roles=_NONE, step=None, noun="")
         return one
 

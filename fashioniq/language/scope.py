@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fashioniq.language import ahead
-from fashioniq.language.ahead import continues, inflected, listed, moves, names, next_said, noun_beside, swaps
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, LENGTH, NAME, Term
@@ -50,7 +49,7 @@ class Sentence:
         if unit.mark:
             if unit.mark == ",":
                 self._joint = ","
-                if not (self._denial and listed(self.units, at)):
+                if not (self._denial and ahead.listed(self.units, at)):
                     self._border(comma=True)
             else:
                 self._border()
@@ -80,9 +79,11 @@ class Sentence:
         elif "arrow" in roles:
             self._deny_back(self._clause)
             self._denial = ""
-        elif ("swap" in roles and swaps(self.units, at)) or ("away" in roles and moves(self.units, at)):
+        elif ("swap" in roles and ahead.swaps(self.units, at)) or (
+            "away" in roles and ahead.moves(self.units, at)
+        ):
             self._deny("swap")
-        elif self._denial == "swap" and roles & {"becomes", "toward"} and self._seen:
+        elif self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns):
             self._denial = ""
         elif "refused" in roles:
             self._deny_back(self._part if len(self.items) > self._part else self._last_part)
@@ -101,11 +102,13 @@ class Sentence:
         over = self._preferred and not self._rather and len(self.items) > self._part
         if "than" in roles or ("over" in roles and over):
             self._than(at)
+        elif self._less and self._family and unit.key in self.rules.whom:
+            self._denial, self._less = "", False  # "too formal for the beach"
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             self._border(comma=True)
             self._rather = "prefer" in roles and not self._preferred
             self._preferred = self._preferred or "prefer" in roles
-        elif "too" in roles and not self._denial and next_said(self.units, at) == at + 1:
+        elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
             self._deny("less")
         elif "so" in roles and self._denial == "not" and not self._seen:
             self._less = True
@@ -116,8 +119,9 @@ class Sentence:
         elif "and" in roles:
             self._joint = "and"
             self._nouns.clear()
-            if self._denial and self._seen and not continues(self.units, at, self._family):
-                self._denial = ""
+            if self._denial and self._seen and not ahead.continues(self.units, at, self._family):
+                # "too tight and short" are two steps, "less floral and short" has none
+                self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
                 self._part = len(self.items)
         elif "or" in roles:
             self._joint = "or"
@@ -129,6 +133,8 @@ class Sentence:
 
     def _denying(self, at: int, kind: str) -> None:
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
+            if at and self.items and self.items[-1].unit is self.units[at - 1]:
+                self._deny_back(len(self.items) - 1)  # "red no"
             return  # an answer: "no, red"
         if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
             self._denial = ""  # "not without pockets"
@@ -158,45 +164,56 @@ class Sentence:
             self._clause, self._joint = len(self.items), ""
 
     def _than(self, at: int) -> None:
-        following = next_said(self.units, at)
+        following = ahead.next_said(self.units, at)
         if following is None or not self.items:
             return
         last, term = self.items[-1], self.units[following].term
-        if last.step and term and term.family == last.step[0] and term.family != COLOR:
+        if self._less and not last.step:
+            self._denial, self._less = "", False  # "less red than orange"
+        elif last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif (self._preferred or last.step) and not ahead.shown_with(self.units[at + 1 : following]):
+        elif (self._preferred or last.step) and not self._about_shown(at, following):
             self._deny("than")
+
+    def _about_shown(self, at: int, following: int) -> bool:
+        """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
+        unit = self.units[following]
+        verbs = {"assert"} & self.rules.roles.get(unit.tokens[0].key, frozenset())
+        roles = verbs.union(*(one.roles for one in self.units[at + 1 : following]))
+        return self._common(unit) or roles >= {"shown", "assert"}
 
     def _enough(self, at: int) -> None:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
         last = self.items[-1]
         if self._denial or last.denied:
-            direction = self._direction(self.items.pop().unit)  # a step may take it out, as its noun
-            step = self._placed(at, direction) if direction else None
+            scale = ahead.scale_of(self.items.pop().unit, self.lexicon)  # a step may take it out, as its noun
+            step = self._placed(at, scale) if scale else None
             self.items.append(last._replace(denied=False, step=step))
+            self._denial, self._less = "", False
 
     # items
 
     def _item(self, at: int, unit: Unit) -> None:
         if unit.noun:
             self._nouns.append(unit)
-            if unit.term is None or self._goes_with(at, unit):
+            said = [item.unit for item in self.items[self._part :]]
+            if unit.term is None or ahead.goes_with(self.units, at, said):
                 return
-        if unit.step and not inflected(self.units, at):
+        if unit.step and not ahead.inflected(self.units, at):
             family, sign = self._placed(at, unit.step)
             denied = self._denial not in ("", "less")
             self._add(ScopedUnit(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
             return
-        direction = self._direction(unit)
-        if direction and (self._less or (unit.term is None and self._denial)):
-            family, sign = self._placed(at, direction)
+        scale = ahead.scale_of(unit, self.lexicon)
+        if scale and (self._less or (unit.term is None and self._denial)):
+            family, sign = self._placed(at, scale)
             self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint))
             return
         if unit.term is None:
-            if direction is None or not self.lexicon.levels(direction[0]):
+            if scale is None or not self.lexicon.levels(scale[0]):
                 return
-            unit = unit._replace(term=Term(self.lexicon.half(*direction), direction[0]))
+            unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
         if self._turns(at, unit):
             self._denial = ""
         denied = bool(self._denial) and not self._common(unit)
@@ -205,7 +222,10 @@ class Sentence:
     def _add(self, item: ScopedUnit) -> None:
         if item.step and not item.step[1]:
             return
-        self.items.append(item)
+        said = self.items[self._clause :]
+        wanted = [one.unit for one in said if not (one.denied or one.step)]
+        if not (self._denial in ("instead", "than") and ahead.among(item.unit, wanted)):
+            self.items.append(item)  # but not black of "black instead of black and white"
         self._joint = ""
         if self._denial and not self._common(item.unit):
             self._seen += 1
@@ -226,38 +246,18 @@ class Sentence:
             and self._family in self.rules.alternatives
         )
 
-    def _goes_with(self, at: int, unit: Unit) -> bool:
-        """Whether a noun such as "pattern" belongs to a word of its family or to a step in the same part."""
-        family = unit.noun or (unit.term.family if unit.term else "")
-        near = [item.unit for item in self.items[self._part :]]
-        for other in self.units[at + 1 :]:
-            if other.mark or other.roles & {"and", "but"}:
-                break
-            near.append(other)
-        same = {family, "print"} if family == "pattern" else {family}
-        return any(
-            other.step is not None
-            or (other is not unit and other.term is not None and not other.noun and other.term.family in same)
-            or bool(other.roles & {"irrelevant"})
-            for other in near
-        )
-
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves."""
-        noun = noun_beside(self.units, at) or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
-        part = [item for item in self.items[self._part :] if not noun or item.unit.noun != noun]
+        noun = ahead.noun_beside(self.units, at) or next(
+            (n.noun for n in self._nouns[::-1] if n.noun != NAME), ""
+        )
+        if not noun:
+            return step
+        if step[0] not in (noun, LENGTH):
+            return noun, 0
+        part = [item for item in self.items[self._part :] if item.unit.noun != noun]
         self.items[self._part :] = part  # "sleeves" says nothing else then
-        return (noun, step[1] if step[0] in (noun, LENGTH) else 0) if noun else step
-
-    def _direction(self, unit: Unit) -> tuple[str, int] | None:
-        """The scale that an adjective or label is on, and whether it is in the upper half."""
-        if unit.scaled or unit.term is None or unit.term.family == COLOR:
-            return unit.scaled
-        levels = self.lexicon.levels(unit.term.family)
-        at = [number for number, level in enumerate(levels) if level & unit.term.labels]
-        if not at or 2 * at[0] == len(levels) - 1:
-            return None
-        return unit.term.family, 1 if 2 * at[0] > len(levels) - 1 else -1
+        return noun, step[1]
 
     # what is taken back
 
@@ -269,19 +269,19 @@ class Sentence:
         )
 
     def _forget(self, at: int) -> bool:
-        number = next_said(self.units, at)
+        number = ahead.next_said(self.units, at)
         found = False
-        while number is not None and names(self.units[number]):
-            self.taken_back |= names(self.units[number])
+        while number is not None and ahead.names(self.units[number]):
+            self.taken_back |= ahead.names(self.units[number])
             self._used.add(number)
             found = True
             goes_on = any(unit.roles & {"and", "or"} for unit in self.units[number + 1 : number + 2])
-            number = next_said(self.units, number + 1) if goes_on else None
+            number = ahead.next_said(self.units, number + 1) if goes_on else None
         return found
 
     def _any(self, at: int) -> bool:
-        number = next_said(self.units, at)
-        if number is None or not self.units[number].noun:
+        number = ahead.next_said(self.units, at)
+        if self._denial or number is None or not self.units[number].noun:
             return False
         self.taken_back.add(self.units[number].noun)
         self._used.add(number)
@@ -294,7 +294,7 @@ class Sentence:
         """Take back what the clause named: "the color doesn't matter"."""
         nouns = [*self._nouns, *ahead.listed_nouns(self.units, at)]
         named = [*(item.unit for item in self.items[self._part :]), *nouns]
-        self.taken_back.update(*map(names, named))
+        self.taken_back.update(*map(ahead.names, named))
         del self.items[self._part :]
         self._nouns.clear()
         return bool(named)

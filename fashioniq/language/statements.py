@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 
 from fashioniq.data.catalog import Catalog
@@ -21,8 +21,8 @@ class StatementCheck:
     A caption is read as a shopper's request is, so that another name of a label states it, too: "zigzags" for chevron.
     What it asserts holds if the target has any of the labels, what it denies if the candidate has one and the target
     none, and a comparison, such as "longer", if the target's label lies on that side of the candidate's. Nothing is
-    counted that labels cannot decide: matters of taste, comparisons of colors, and those of products without a label on
-    the scale.
+    counted that labels cannot decide: matters of taste, comparisons of colors, and what is said of products without
+    labels, or in comparisons, without one on the scale.
     """
 
     def __init__(self, labels: Mapping[str, Labels], code: str = "en") -> None:
@@ -39,10 +39,13 @@ class StatementCheck:
         labelled = any(map(any, catalog.labels.values()))
         return cls(catalog.labels, catalog.language) if labelled else None
 
-    def decided(self, caption: str, target: str, candidate: str) -> tuple[int, int]:
-        """How many statements of a caption labels can decide, and how many of those are false."""
+    def decided(self, caption: str, target: str, candidate: str, begun: bool = False) -> tuple[int, int]:
+        """How many statements of a caption labels can decide, and how many of those are false; without its last words
+        if it is only `begun`: "has short" may go on with sleeves.
+        """
         wanted, shown = (self._words.get(name, frozenset()) for name in (target, candidate))
-        found = [self._false(wish, wanted, shown) for wish in self._read(caption)]
+        wishes = [wish for wish in self._read(caption) if not (begun and wish.place[1] == len(caption))]
+        found = [self._false(wish, wanted, shown) for wish in wishes]
         return sum(false is not None for false in found), sum(false is True for false in found)
 
     @cached_property
@@ -50,8 +53,12 @@ class StatementCheck:
         return Reader(Lexicon.of(self.labels, (), (), self.code))
 
     def _statements(self, caption: str) -> list[Wish]:
-        wishes = self._reader.read(caption).wishes
-        return [wish for wish in wishes if wish.family not in _TASTE and (wish.labels or wish.step)]
+        taste = frozenset[str]().union(*map(self._reader.lexicon.of_family, _TASTE))
+        return [
+            wish
+            for wish in self._reader.read(caption).wishes
+            if (wish.step or wish.labels) and wish.family not in _TASTE and not wish.labels & taste
+        ]
 
     def _false(self, wish: Wish, wanted: frozenset[str], shown: frozenset[str]) -> bool | None:
         """Whether a statement is false; None if the labels of the target and the candidate do not tell."""
@@ -60,13 +67,15 @@ class StatementCheck:
             if one is None or other is None or wish.family == COLOR:
                 return None
             return (one - other) * wish.step <= 0
+        if not wanted or (wish.denied and not shown):
+            return None
         if wish.denied:
             return bool(wish.labels & wanted) or not wish.labels & shown
         return not wish.labels & wanted
 
-    def _level(self, family: str, labels: Iterable[str]) -> int | None:
+    def _level(self, family: str, labels: frozenset[str]) -> int | None:
         """The highest level of labels on a family's scale, -1 below the first; None without one."""
-        lexicon, labels = self._reader.lexicon, frozenset(labels)
+        lexicon = self._reader.lexicon
         at = [number for number, level in enumerate(lexicon.levels(family)) if level & labels]
         if labels & lexicon.lowest(family):
             at.append(-1)

@@ -15,10 +15,9 @@ def truthfulness(
 
     Each caption comes with the ids of its target and its candidate. The share is None if nothing is stated.
     """
-    listed = list(said) if truth else []
-    counts = [truth.decided(*one) for one in listed] if truth else []
-    stated, false = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
-    return {"true": (stated - false) / stated if stated else None, "stated": stated / max(1, len(listed))}
+    counts = [truth.decided(*one) for one in said] if truth else []
+    stated, false = (sum(count[place] for count in counts) for place in (0, 1))
+    return {"true": (stated - false) / stated if stated else None, "stated": stated / max(1, len(counts))}
 
 
 def diversity(captions: Sequence[str]) -> dict[str, float]:

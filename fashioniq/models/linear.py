@@ -95,15 +95,7 @@ class LinearRetriever(BaseRetriever):
         A bigram has the code V·first + second.
         """
         bag_BG = self.bias_D.new_zeros(words_BL.shape[0], len(self.bag_GD))
-        bag_BG.scatter_(1, words_BL, 1.0)
-        codes = self.bigram_G
-        if len(codes):
-            code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
-            search = _bisect if torch.compiler.is_exporting() else torch.searchsorted
-            place_BL = search(codes, code_BL.contiguous()).clamp(max=len(codes) - 1)
-            found_BL = codes[place_BL] == code_BL
-            # places of pairs that are no bigrams of the model go to the padding, which is cleared below
-            bag_BG.scatter_(1, torch.where(found_BL, place_BL + self.vocabulary, 0), 1.0)
+        bag_BG.scatter_(1, self._places(words_BL), 1.0)
         bag_BG[:, : len(SPECIAL)] = 0
         return bag_BG
 
@@ -111,18 +103,23 @@ class LinearRetriever(BaseRetriever):
         """Bags of words and bigrams times their vectors, B×D, without reading those of the many zeros."""
         if torch.compiler.is_exporting():
             return self.bag(words_BL) @ self.bag_GD
-        place_BM, codes = words_BL, self.bigram_G
-        if len(codes):
-            code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
-            place_BL = torch.searchsorted(codes, code_BL).clamp(max=len(codes) - 1)
-            place_BL = torch.where(codes[place_BL] == code_BL, place_BL + self.vocabulary, 0)
-            place_BM = torch.cat([words_BL, place_BL], 1)
-        place_BM = place_BM.sort(dim=1).values
+        place_BM = self._places(words_BL).sort(dim=1).values
         counts_BM = place_BM >= len(SPECIAL)
         counts_BM[:, 1:] &= place_BM[:, 1:] != place_BM[:, :-1]  # each once
         return F.embedding_bag(
             place_BM, self.bag_GD, mode="sum", per_sample_weights=counts_BM.to(self.bag_GD.dtype)
         )
+
+    def _places(self, words_BL: Tensor) -> Tensor:
+        """Places in a bag of words and their bigrams, B×M; pairs that are no bigrams of the model are padding."""
+        codes = self.bigram_G
+        if not len(codes):
+            return words_BL
+        code_BL = self.vocabulary * words_BL[:, :-1] + words_BL[:, 1:]
+        search = _bisect if torch.compiler.is_exporting() else torch.searchsorted
+        place_BL = search(codes, code_BL.contiguous()).clamp(max=len(codes) - 1)
+        found_BL = codes[place_BL] == code_BL
+        return torch.cat([words_BL, torch.where(found_BL, place_BL + self.vocabulary, 0)], 1)
 
     def query_of(self, image_BD: Tensor, words_BL: Tensor, attributes_BA: Tensor | None = None) -> Tensor:
         """Query of a turn alone, at unit length: from the embedding of the item shown and a text."""

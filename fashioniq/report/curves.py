@@ -49,9 +49,9 @@ def write_captioner_curves(path: Path, rows: Sequence[dict[str, float]]) -> None
     """Write a PNG by epoch: BLEU-4, and beside it what BLEU does not measure.
 
     That is how well a linear retriever fitted to the recorded captions finds the target by those of the captioner,
-    and the share of the stated attributes that hold by the labels, if there are any.
+    and the share of the statements that hold by the labels, if there are any.
     """
-    best = max(rows, key=lambda row: row.get("val_score", -math.inf))["epoch"]
+    best = max(rows, key=lambda row: row.get("val_score", row.get("val_P", -math.inf)))["epoch"]
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     overlap, useful = figure.subplots(1, 2)
     lines = [(overlap, "val_BLEU-4", "BLEU-4", _TEXT_INK)]

@@ -1,6 +1,7 @@
 """Inputs of an evaluation of Fashion IQ's system: catalog, products, features and a trained retriever."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
+from fashioniq.language.statements import StatementCheck
 from fashioniq.models.device import pick_device
 from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.models.retriever import BaseRetriever
@@ -34,6 +36,11 @@ class EvaluationInputs:
     vocabulary: Vocabulary
     about: RetrieverRun
     exclude_shown: bool
+
+    @cached_property
+    def truth(self) -> StatementCheck | None:
+        """The check of what is said by the labels of the catalog."""
+        return StatementCheck.of(self.catalog)
 
     @property
     def device(self) -> torch.device:

@@ -18,7 +18,6 @@ from fashioniq.data.facts import TurnFacts
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.files import UserError
-from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
@@ -124,7 +123,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             batch=lambda rows: plan.batch(system, rows),
             facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
             data={canonical(options.category): parts.catalog.fingerprint()},
-            truth=StatementCheck.of(parts.catalog),
+            truth=parts.truth,
             retriever=parts.about.provenance or None,
             cards=cards,
             repeated=plan.user is None,
@@ -186,7 +185,7 @@ def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dic
         run,
         options.category,
         parts.store,
-        StatementCheck.of(parts.catalog),
+        parts.truth,
         beams=options.beam,
         samples=options.samples,
     )

@@ -14,7 +14,6 @@ from fashioniq.data.facts import SessionFacts
 from fashioniq.data.sessions import CAPTIONS, SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
 from fashioniq.files import UserError
-from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
@@ -85,7 +84,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
                 batch=_Batches(system, parts, sessions, options).batch,
                 facts=SessionFacts(**facts),
                 data={canonical(options.category): parts.catalog.fingerprint()},
-                truth=StatementCheck.of(parts.catalog),
+                truth=parts.truth,
                 retriever=parts.about.provenance or None,
                 cards=cards,
                 repeated=True,

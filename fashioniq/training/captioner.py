@@ -21,7 +21,7 @@ from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.training.processes import FusedTraining, mean_over_processes, stepwise
 from fashioniq.users.pragmatic import Listener
 
-LANGUAGE = 1.0  # BLEU-4 below which captions are no language
+LANGUAGE = 20.0  # BLEU-1 below which captions are no language
 
 
 def caption_examples(
@@ -67,9 +67,9 @@ class CaptionerTraining(FusedTraining):
     target, number of the pair). All captions of a pair are in one batch, so that images and attributes are
     encoded once. Without a `judge`, a listener that the captioner does not speak to, validation does not
     measure how informative captions are; without `truth`, the check by labels, not how true. `val_true`
-    is 0 if no caption states an attribute. `val_score` chooses the epoch: P, or the BLEU that `select` names. Before
-    captions are language, P can be high, as the listener sees the item shown, too; such epochs count only if there are
-    no others.
+    is 0 if no caption states anything that labels decide. `val_score` chooses the epoch: P, or the BLEU
+    that `select` names. P can be high before captions are language, as the listener sees the item shown,
+    too; such epochs count only if there are no others.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class CaptionerTraining(FusedTraining):
             found |= self._informative(pairs, texts)
         if self.select in found:
             found["score"] = found[self.select]
-            if self.select == "P" and found["BLEU-4"] < LANGUAGE:
+            if self.select == "P" and found["BLEU-1"] < LANGUAGE:
                 found["score"] -= 100.0
         for name, value in found.items():
             self.log(f"val_{name}", value)

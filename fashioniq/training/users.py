@@ -83,12 +83,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         print(f"note: {settings.captioner} is not used, because --users names no captioner")
     folders = folders_of_sessions(names)
     check(settings, names, folders)
+    truth = StatementCheck.of(catalog)
     simulators = {
         name: load_simulator(
             Path(name),
             settings.category,
             store,
-            StatementCheck.of(catalog),
+            truth,
             beams=settings.beam,
             samples=settings.samples,
             usual=DRAWN_IN_TRAINING,

@@ -77,14 +77,14 @@ class PragmaticUser:
         assert offer.item_B is not None, "a captioner needs an offer with items"
         item_B = offer.item_B
 
-        def costs(words_BKL: Tensor) -> Tensor:
+        def costs(words_BKL: Tensor, begun: bool = False) -> Tensor:
             rank_BK = self._ranks(target_B, item_B, words_BKL)
             if self.truth:
-                rank_BK = rank_BK + len(self.items) * self._false(target_B, item_B, words_BKL)
+                rank_BK = rank_BK + len(self.items) * self._false(target_B, item_B, words_BKL, begun)
             return rank_BK
 
         def promising(words_BKL: Tensor) -> Tensor:
-            cost_BK = costs(words_BKL)
+            cost_BK = costs(words_BKL, begun=True)
             return cost_BK <= cost_BK.kthvalue(COMPLETED, dim=1, keepdim=True).values
 
         words_BKL = self.captioner.sample(
@@ -109,13 +109,13 @@ class PragmaticUser:
         ]
         return torch.from_numpy(np.stack(drawn)).to(target_B.device)
 
-    def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
+    def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor, begun: bool) -> Tensor:
         """Numbers B×K of statements that are false by the labels."""
         assert self.truth is not None
         captions, ids = iter(self.words.decode(words_BKL.flatten(0, 1))), self.items.ids
         return torch.tensor(
             [
-                [self.truth.decided(next(captions), ids[target], ids[item])[1] for _ in words_KL]
+                [self.truth.decided(next(captions), ids[target], ids[item], begun)[1] for _ in words_KL]
                 for words_KL, target, item in zip(words_BKL, target_B.tolist(), item_B.tolist(), strict=True)
             ],
             device=target_B.device,

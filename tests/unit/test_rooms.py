@@ -26,7 +26,7 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "runs": "config data encoders features language loop models users",
     "askers": "config data features llm loop models runs",
     "generators": "askers config data encoders features llm loop models runs sample",
-    "systems": "askers config data encoders features generators language llm loop metrics models runs users",
+    "systems": "askers config data encoders features generators llm loop metrics models runs users",
     "training": "askers config data encoders features generators language loop metrics models runs users",
     "report": "data metrics",
     "exports": "data loop models runs",

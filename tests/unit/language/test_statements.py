@@ -11,6 +11,9 @@ PRODUCTS = {
     "blue": [["dress"], ["blue", "striped"], [], ["mini"], ["sleeveless"], []],
     "green": [["dress"], ["green", "striped"], [], ["knee length"], ["short sleeve"], []],
     "bare": [["dress"], [], [], [], [], []],
+    "dark": [["dress"], ["navy blue", "black"], [], ["mini"], [], []],
+    "light": [["dress"], ["light blue"], [], ["mini"], [], []],
+    "unlabelled": [[], [], [], [], [], []],
 }
 CHECK = StatementCheck(PRODUCTS)
 
@@ -37,15 +40,36 @@ CHECK = StatementCheck(PRODUCTS)
         ("is shorter and striped", "green", "red", (2, 0)),
         ("is longer", "red", "bare", (0, 0)),  # of an unknown length
         ("is longer", "bare", "blue", (0, 0)),
-        ("is darker", "red", "blue", (0, 0)),  # no labels for that
+        ("is darker", "dark", "light", (0, 0)),  # what is darker, labels hardly tell
         ("is casual", "blue", "green", (0, 0)),  # a matter of taste
+        ("is casual or red", "blue", "green", (0, 0)),
+        ("is less formal and short", "blue", "red", (1, 0)),
         ("is nicer", "red", "blue", (0, 0)),
         ("is satin", "red", "blue", (0, 0)),  # no label of any product
-        ("is red", "unknown", "blue", (1, 1)),
+        ("is red", "unlabelled", "blue", (0, 0)),
+        ("is red", "unknown", "blue", (0, 0)),
+        ("is not red", "blue", "unknown", (0, 0)),
+        ("is red", "blue", "unknown", (1, 1)),
     ],
 )
 def test_statements_are_decided_by_the_labels(caption, target, candidate, counts):
     assert CHECK.decided(caption, target, candidate) == counts
+
+
+def test_the_last_words_of_a_beginning_decide_nothing():
+    assert CHECK.decided("is red and has short", "red", "green") == (2, 1)
+    assert CHECK.decided("is red and has short", "red", "green", begun=True) == (1, 0)
+    assert CHECK.decided("is blue and", "red", "green", begun=True) == (1, 1)
+
+
+def test_statements_are_read_in_the_language_of_the_catalog(monkeypatch, shop):
+    labels = {"lang": [["kleid"], [], [], ["maxi"], [], []], "kurz": [["kleid"], [], [], ["mini"], [], []]}
+    monkeypatch.setattr(Catalog, "labels", labels)
+    for code, decided in (("de", (1, 0)), ("en", (0, 0))):
+        monkeypatch.setattr(Catalog, "language", code)
+        assert (
+            StatementCheck.of(Catalog(shop.data, "dresses")).decided("ist länger", "lang", "kurz") == decided
+        )
 
 
 def test_a_catalog_without_labels_has_no_check(shop, monkeypatch):

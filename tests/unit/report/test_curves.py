@@ -1,4 +1,5 @@
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from fashioniq.report.curves import read_epochs, write_attribute_curves, write_captioner_curves
@@ -26,19 +27,24 @@ def test_the_same_figures_make_the_same_curves(tmp_path):
 
 
 @pytest.mark.parametrize("true", [{}, {"val_true": 60.0}], ids=["without labels", "with labels"])
-def test_curves_of_a_captioner_have_a_line_more_with_labels(tmp_path, true):
+def test_curves_of_a_captioner_have_a_line_more_with_labels_and_mark_the_kept_epoch(
+    tmp_path, true, monkeypatch
+):
     rows = [
         {
             "epoch": float(epoch),
             "val_BLEU-4": 5.0 + epoch,
             "val_P": 80.0 - epoch,
             "val_R@10": 20.0,
-            "val_score": 80.0,
+            "val_score": -20.0 if epoch == 0 else 80.0 - epoch,
             **true,
         }
         for epoch in range(3)
     ]
+    kept = []
+    monkeypatch.setattr(Axes, "axvline", lambda axes, x, **given: kept.append((x, given["label"])))
     write_captioner_curves(tmp_path / "curves.png", rows)
+    assert kept == [(1.0, "kept  1")] * 2
     with Image.open(tmp_path / "curves.png") as image:
         colours = {colour for _, colour in image.convert("RGB").getcolors(10**6)}
     assert (15, 117, 101) in colours if true else (15, 117, 101) not in colours
