@@ -13,6 +13,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import UserTable
 from fashioniq.evaluation.users import SUMMARY, TRAINING_ONLY, headline
 from fashioniq.features.store import FeatureStore
+from fashioniq.language.statements import StatementCheck
 from fashioniq.runs.trained import load_simulator
 
 
@@ -249,17 +250,17 @@ def test_a_simulator_keeps_to_labels_that_agree_with_the_captions_it_learned(vec
     run = shutil.copytree(vector_runs.captioner, tmp_path / "run")
     about = json.loads((run / "model.json").read_text())
     assert about["captions_true"] > 0.9
-    store, labels = FeatureStore(vector_runs.store), Catalog(vector_runs.catalog, "dresses").labels
+    store, truth = FeatureStore(vector_runs.store), StatementCheck.of(Catalog(vector_runs.catalog, "dresses"))
 
     def kept_to(share):
         content = {**about, "captions_true": share}
         content = {key: value for key, value in content.items() if value is not None}
         (run / "model.json").write_text(json.dumps(content))
-        simulator, _ = load_simulator(run, "dresses", store, labels, samples=3)
-        assert ("true by the labels" in simulator.decoding) == (simulator.labels is not None)
-        return simulator.labels
+        simulator, _ = load_simulator(run, "dresses", store, truth, samples=3)
+        assert ("true by the labels" in simulator.decoding) == (simulator.truth is not None)
+        return simulator.truth
 
-    assert kept_to(0.8) == labels and kept_to(0.79) is None and kept_to(None) is None
+    assert kept_to(0.8) is truth and kept_to(0.79) is None and kept_to(None) is None
 
 
 def test_figures_with_the_own_simulator_only_say_so_first(
