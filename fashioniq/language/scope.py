@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fashioniq.language import ahead
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import COLOR, LENGTH, NAME, Term
+from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -33,11 +33,9 @@ class Sentence:
         self.taken_back: set[str] = set()
         self.like_shown = False
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
-        self._less = False  # "not so", "too"
         self._clause, self._part, self._last_part = 0, 0, 0  # first items of the clause and its parts
-        self._preferred = False  # "than" denies what follows
-        self._rather = False  # and "over" and "to" do not
-        self._joint = ""
+        self._less, self._joint = False, ""  # "not so", "too"; "or", "and" or "," before a unit
+        self._preferred = self._rather = False  # "than" denies what follows; and "over" and "to" do not
         self._nouns: list[Unit] = []  # of the part
         self._used: set[int] = set()  # units that belong to another one
         for at, unit in enumerate(units):
@@ -178,10 +176,15 @@ class Sentence:
 
     def _about_shown(self, at: int, following: int) -> bool:
         """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
-        unit = self.units[following]
-        verbs = {"assert"} & self.rules.roles.get(unit.tokens[0].key, frozenset())
-        roles = verbs.union(*(one.roles for one in self.units[at + 1 : following]))
-        return self._common(unit) or roles >= {"shown", "assert"}
+        unit, between = self.units[following], self.units[at + 1 : following]
+        asserted = self._asserts(unit) or any("assert" in one.roles for one in between)
+        garment = unit.term is not None and unit.term.family == GARMENT
+        shown = any("shown" in one.roles for one in between)
+        return self._common(unit) or (shown and (asserted or garment))
+
+    def _asserts(self, unit: Unit) -> bool:
+        """Whether a phrase begins with a word that ends a denial, such as "with sleeves"."""
+        return "assert" in self.rules.roles.get(unit.tokens[0].key, ())
 
     def _enough(self, at: int) -> None:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
@@ -195,6 +198,8 @@ class Sentence:
     # items
 
     def _item(self, at: int, unit: Unit) -> None:
+        if self._seen and self._asserts(unit):
+            self._denial, self._less = "", False
         if unit.noun:
             self._nouns.append(unit)
             said = [item.unit for item in self.items[self._part :]]
@@ -214,8 +219,14 @@ class Sentence:
             if scale is None or not self.lexicon.levels(scale[0]):
                 return
             unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
-        if self._turns(at, unit):
-            self._denial = ""
+        alone = self._denial == "instead" and self._seen == 1 and not self._joint
+        if (
+            alone
+            and unit.term
+            and unit.term.family == self._family
+            and self._family in self.rules.alternatives
+        ):
+            self._denial = ""  # "instead of red blue"
         denied = bool(self._denial) and not self._common(unit)
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
 
@@ -234,17 +245,6 @@ class Sentence:
     def _common(self, unit: Unit) -> bool:
         """Whether most products are so, which says nothing."""
         return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= self.lexicon.common
-
-    def _turns(self, at: int, unit: Unit) -> bool:
-        """Whether a second word of a family follows directly: "instead of red blue"."""
-        return (
-            self._denial == "instead"
-            and self._seen == 1
-            and not self._joint
-            and unit.term is not None
-            and unit.term.family == self._family
-            and self._family in self.rules.alternatives
-        )
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves."""
