@@ -238,7 +238,7 @@ def test_the_facts_of_sessions(shop, options_of, sessions):
         "index": None,
     }
     assert {name: stated(task)[name] for name in own} == own
-    assert task.data == {"dresses": shop.catalog.fingerprint()} and task.labels == shop.catalog.labels
+    assert task.data == {"dresses": shop.catalog.fingerprint()} and task.truth.labels == shop.catalog.labels
 
 
 def test_sessions_of_train_are_not_clean_nor_those_that_they_leak_into(options_of, sessions):
