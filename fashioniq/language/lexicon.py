@@ -146,6 +146,11 @@ class Lexicon:
         """Labels below the first level, such as "sleeveless"."""
         return self._lowest.get(family, frozenset())
 
+    def places(self, family: str, labels: Collection[str]) -> list[int]:
+        """Levels of labels on a family's scale, increasing; -1 for those below the first."""
+        below = [-1] if self.lowest(family).intersection(labels) else []
+        return below + [at for at, level in enumerate(self.levels(family)) if level.intersection(labels)]
+
     def half(self, family: str, direction: int) -> frozenset[str]:
         """Labels of the lower (-1) or upper (1) half of a scale, without a middle level."""
         levels = self.levels(family)

@@ -52,31 +52,26 @@ class StatementCheck:
     def _reader(self) -> Reader:
         return Reader(Lexicon.of(self.labels, (), (), self.code))
 
+    @cached_property
+    def _taste(self) -> frozenset[str]:
+        return frozenset[str]().union(*map(self._reader.lexicon.of_family, _TASTE))
+
     def _statements(self, caption: str) -> list[Wish]:
-        taste = frozenset[str]().union(*map(self._reader.lexicon.of_family, _TASTE))
         return [
             wish
             for wish in self._reader.read(caption).wishes
-            if (wish.step or wish.labels) and wish.family not in _TASTE and not wish.labels & taste
+            if (wish.step or wish.labels) and wish.family not in _TASTE and not wish.labels & self._taste
         ]
 
     def _false(self, wish: Wish, wanted: frozenset[str], shown: frozenset[str]) -> bool | None:
         """Whether a statement is false; None if the labels of the target and the candidate do not tell."""
         if wish.step:
-            one, other = (self._level(wish.family, labels) for labels in (wanted, shown))
-            if one is None or other is None or wish.family == COLOR:
+            one, other = (self._reader.lexicon.places(wish.family, labels) for labels in (wanted, shown))
+            if not (one and other) or wish.family == COLOR:
                 return None
-            return (one - other) * wish.step <= 0
+            return (max(one) - max(other)) * wish.step <= 0
         if not wanted or (wish.denied and not shown):
             return None
         if wish.denied:
             return bool(wish.labels & wanted) or not wish.labels & shown
         return not wish.labels & wanted
-
-    def _level(self, family: str, labels: frozenset[str]) -> int | None:
-        """The highest level of labels on a family's scale, -1 below the first; None without one."""
-        lexicon = self._reader.lexicon
-        at = [number for number, level in enumerate(lexicon.levels(family)) if level & labels]
-        if labels & lexicon.lowest(family):
-            at.append(-1)
-        return max(at, default=None)

@@ -211,9 +211,7 @@ def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Itera
         return wish
     levels = lexicon.levels(wish.family)
     zero = lexicon.lowest(wish.family)  # below the first level, such as "sleeveless"
-    at = [number for number, level in enumerate(levels) if level & product]
-    if product & zero:
-        at.append(-1)
+    at = lexicon.places(wish.family, product)
     chosen: tuple[frozenset[str], ...]
     if not at:
         chosen = (lexicon.half(wish.family, wish.step),) if levels else ()

@@ -59,8 +59,8 @@ class _WithWords(msgspec.Struct, kw_only=True):
 class CaptionerRun(_WithWords, kw_only=True):
     """model.json of a captioner.
 
-    `captions_true` is the share of the attributes stated in the captions of train that hold by the labels,
-    unset if none are stated.
+    `captions_true` is the share of the statements in the captions of train that are true by the labels, unset if
+    labels can decide none.
     """
 
     KIND: ClassVar[str] = "captioner"

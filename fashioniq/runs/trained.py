@@ -93,9 +93,9 @@ def load_simulator(
 ) -> tuple[Simulator, CaptionerRun]:
     """A captioner as user, and its description.
 
-    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It says what is `truth`
-    by the labels of the products if those agree with the captions it was trained on. Raises UserError if files are
-    missing or do not match, or if both are given.
+    By default it is pragmatic, with the `usual` number of samples, unless `beams` are given. It keeps to the
+    `truth` by the labels of the products if those agree with the captions it was trained on. Raises UserError if files
+    are missing or do not match, or if both are given.
     """
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")

@@ -117,7 +117,7 @@ class CaptionerTraining(FusedTraining):
         self._captions += zip(number_B.tolist(), self.vocabulary.decode(words_BL), strict=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log BLEU, the share of true attributes, P and R@10 of the judge, who tells informative captions from vague
+        """Log BLEU, the share of true statements, P and R@10 of the judge, who tells informative captions from vague
         ones, and the score.
         """
         pairs = [self.val_pairs[number] for number, _ in self._captions]

@@ -110,13 +110,14 @@ class PragmaticUser:
         return torch.from_numpy(np.stack(drawn)).to(target_B.device)
 
     def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor, begun: bool) -> Tensor:
-        """Numbers B×K of statements that are false by the labels."""
+        """Numbers B×K of statements that are false by the labels; the captions may only be `begun`."""
         assert self.truth is not None
         captions, ids = iter(self.words.decode(words_BKL.flatten(0, 1))), self.items.ids
+        drawn = range(words_BKL.shape[1])
         return torch.tensor(
             [
-                [self.truth.decided(next(captions), ids[target], ids[item], begun)[1] for _ in words_KL]
-                for words_KL, target, item in zip(words_BKL, target_B.tolist(), item_B.tolist(), strict=True)
+                [self.truth.decided(next(captions), ids[target], ids[item], begun)[1] for _ in drawn]
+                for target, item in zip(target_B.tolist(), item_B.tolist(), strict=True)
             ],
             device=target_B.device,
         )
