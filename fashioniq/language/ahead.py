@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME
+from fashioniq.language.tokens import Token
 
 
 def next_said(units: Sequence[Unit], at: int) -> int | None:
@@ -69,6 +70,19 @@ def noun_beside(units: Sequence[Unit], at: int) -> str:
     return ""
 
 
+def part_beside(units: Sequence[Unit], at: int, parts: frozenset[str]) -> Unit | None:
+    """The part of a garment that a comparative is about: "a wider collar", "the collar is wider"."""
+    if at + 1 < len(units) and units[at + 1].tokens[-1].key in parts:
+        return units[at + 1]
+    subject: list[Unit] = []
+    for unit in reversed(units[: max(at - 1, 0)]):
+        if unit.mark or unit.roles & {"and", "but"}:
+            break
+        subject += () if "article" in unit.roles else (unit,)
+    has_verb = at > 0 and "assert" in units[at - 1].roles
+    return subject[0] if has_verb and len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+
+
 def goes_with(units: Sequence[Unit], at: int, before: Sequence[Unit]) -> bool:
     """Whether a noun such as "pattern" belongs to a word of its family or to a step in the same part, of which `before`
     are the words that said something so far."""
@@ -97,6 +111,20 @@ def scale_of(unit: Unit, lexicon: Lexicon) -> tuple[str, int] | None:
     if not at or 2 * at[0] == len(levels) - 1:
         return None
     return unit.term.family, 1 if 2 * at[0] > len(levels) - 1 else -1
+
+
+def asserts(unit: Unit, lexicon: Lexicon) -> bool:
+    """Whether a phrase begins with a word that ends a denial, such as "with sleeves"."""
+    return "assert" in lexicon.grammar.roles.get(unit.tokens[0].key, ())
+
+
+def equal(units: Sequence[Unit], at: int, lexicon: Lexicon) -> tuple[Token, ...]:
+    """The words of a scale in which the product shown, at a place, is equalled: "as long as this one"."""
+    before = units[max(0, at - 3) : at]
+    if before and "so" in before[-1].roles and not before[-1].says:
+        before = before[:-1]
+    is_equal = len(before) > 1 and "so" in before[-2].roles and scale_of(before[-1], lexicon)
+    return before[-1].tokens if is_equal else ()
 
 
 def among(unit: Unit, others: Sequence[Unit]) -> bool:

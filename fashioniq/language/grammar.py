@@ -40,6 +40,7 @@ class Grammar:
     steps: Mapping[str, tuple[str, int]]  # family and direction of comparatives
     adjectives: Mapping[str, tuple[str, int]]  # and of adjectives
     nouns: Mapping[str, str]  # family that a noun stands for
+    parts: frozenset[str]  # keys of parts of a garment, whose comparatives say nothing of it
     lowest: Mapping[str, frozenset[str]]  # keys of labels below the first level of a scale
     collective: Mapping[str, tuple[str, frozenset[str]]]  # family, and keys of the labels that are left out
     persons: tuple[tuple[str, ...], ...]  # keys of words for the same people
@@ -99,6 +100,7 @@ def grammar(code: str) -> Grammar:
         steps=_directions(given["steps"], endings),
         adjectives=_directions(given["adjectives"], endings),
         nouns={phrase_of(noun): family for family, nouns in given["nouns"].items() for noun in split(nouns)},
+        parts=_keys(given["parts"]),
         lowest={family: _keys(words) for family, words in given["lowest"].items()},
         collective={
             phrase_of(term): (family, _keys(entry["but"]))

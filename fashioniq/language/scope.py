@@ -72,6 +72,8 @@ class Sentence:
                 self._denial = ""
             else:
                 self.like_shown = True
+                equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
+                self.items = [item for item in self.items if item.unit.tokens != equal]
         elif self._takes_back(at, roles):
             return True
         elif "arrow" in roles:
@@ -177,14 +179,10 @@ class Sentence:
     def _about_shown(self, at: int, following: int) -> bool:
         """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
         unit, between = self.units[following], self.units[at + 1 : following]
-        asserted = self._asserts(unit) or any("assert" in one.roles for one in between)
+        asserted = ahead.asserts(unit, self.lexicon) or any("assert" in one.roles for one in between)
         garment = unit.term is not None and unit.term.family == GARMENT
         shown = any("shown" in one.roles for one in between)
         return self._common(unit) or (shown and (asserted or garment))
-
-    def _asserts(self, unit: Unit) -> bool:
-        """Whether a phrase begins with a word that ends a denial, such as "with sleeves"."""
-        return "assert" in self.rules.roles.get(unit.tokens[0].key, ())
 
     def _enough(self, at: int) -> None:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
@@ -198,7 +196,7 @@ class Sentence:
     # items
 
     def _item(self, at: int, unit: Unit) -> None:
-        if self._seen and self._asserts(unit):
+        if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
         if unit.noun:
             self._nouns.append(unit)
@@ -219,13 +217,9 @@ class Sentence:
             if scale is None or not self.lexicon.levels(scale[0]):
                 return
             unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
+        family = unit.term.family if unit.term else ""
         alone = self._denial == "instead" and self._seen == 1 and not self._joint
-        if (
-            alone
-            and unit.term
-            and unit.term.family == self._family
-            and self._family in self.rules.alternatives
-        ):
+        if alone and family == self._family and family in self.rules.alternatives:
             self._denial = ""  # "instead of red blue"
         denied = bool(self._denial) and not self._common(unit)
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
@@ -247,7 +241,10 @@ class Sentence:
         return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= self.lexicon.common
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
-        """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves."""
+        """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
+        part = ahead.part_beside(self.units, at, self.rules.parts)
+        if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
+            return step[0], 0  # but "darker stripes" are those of a darker product
         noun = ahead.noun_beside(self.units, at) or next(
             (n.noun for n in self._nouns[::-1] if n.noun != NAME), ""
         )
@@ -255,8 +252,8 @@ class Sentence:
             return step
         if step[0] not in (noun, LENGTH):
             return noun, 0
-        part = [item for item in self.items[self._part :] if item.unit.noun != noun]
-        self.items[self._part :] = part  # "sleeves" says nothing else then
+        # "sleeves" says nothing else then
+        self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
         return noun, step[1]
 
     # what is taken back
