@@ -62,6 +62,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
         "in-order": BuiltIn("fashioniq.askers.by_name:about_attributes"),
         "shuffled": BuiltIn("fashioniq.askers.by_name:about_attributes"),
         "candidate-aware": BuiltIn("fashioniq.askers.by_name:about_attributes"),
+        "page": BuiltIn("fashioniq.askers.by_name:by_person"),
     },
     "encoders": {
         "endpoint": BuiltIn("fashioniq.encoders.endpoint:embeddings"),

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
+from fashioniq.askers.person import PersonAsks
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.config import Asking, EndpointOptions
 from fashioniq.data.catalog import Catalog
@@ -27,6 +28,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.device import pick_device
 from fashioniq.models.text import NoSearch, TextRetriever
+from fashioniq.report.person_page import person_page
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.search_space import search_space
 
@@ -138,6 +140,11 @@ def by_language_model(made_of: AskerInputs) -> Asker:
     own = read_prompts(settings.prompt)
     few_shot = settings.questioner == "few-shot"
     return FewShot(model, own) if few_shot else AllAtOnce(model, settings.rounds, own)
+
+
+def by_person(made_of: AskerInputs) -> Asker:
+    """Questions of a person, on the page."""
+    return PersonAsks(person_page().ask)
 
 
 def about_attributes(made_of: AskerInputs) -> Asker | ByDialog:

@@ -101,7 +101,8 @@ class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
         "candidate-aware",
         "source of the questions: recorded, those of recorded dialogs; few-shot, a language model's question after "
         "each answer; unanswered, all its questions at once; in-order or shuffled, about attributes; candidate-aware, "
-        "those that split the current candidates best; or an asker of your own",
+        "those that split the current candidates best; page, a person in the browser, who does not see the picture; "
+        "or an asker of your own",
         part="askers",
     )
     encoder: str | None = option(
@@ -131,7 +132,8 @@ class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
             )
 
 
-ANSWERERS = ("labels", "vqa", "recorded", "person", "descriptions")
+PEOPLE = ("person", "page")  # who type at the terminal, or on a page of this machine
+ANSWERERS = ("labels", "vqa", "recorded", *PEOPLE, "descriptions")
 
 
 @dataclass(kw_only=True)
@@ -150,7 +152,8 @@ class MakeDialogues(Batched, InFolder, Asking):
     )
     answerer: str = option(
         "labels",
-        "source of the answers: attribute labels, a visual question answering model, recorded answers, or a person; "
+        "source of the answers: attribute labels, a visual question answering model, recorded answers, a person in the "
+        "terminal, or page, one in the browser; "
         "descriptions: no questions, but in each round a description with more of the labels, to train text encoders; "
         "or a user of your own",
         part="users",
@@ -279,7 +282,7 @@ class Chat(OfRun, Asking):
 
     def questioners(self) -> list[str]:
         """All but the questions of recorded dialogs."""
-        return ["none", *(name for name in super().questioners() if name != "recorded")]
+        return ["none", *(name for name in super().questioners() if name not in ("recorded", "page"))]
 
 
 @dataclass(kw_only=True)

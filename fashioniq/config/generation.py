@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq import plugins
-from fashioniq.config.dialogue import EvalChatIR
+from fashioniq.config.dialogue import PEOPLE, EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
 from fashioniq.config.fields import CATEGORY, option, required
 from fashioniq.config.shared import InFolder, OnDevice, Prompted, Questioning, Seeded, WithFeatures
@@ -126,7 +126,8 @@ class EvalGenIR(Prompted, Generation, DescribedProducts):
     user: str = option(
         "labels",
         "user: labels of the products; endpoint:NAME or local:NAME, a vision-language model at OPENAI_BASE_URL or of "
-        "a folder or the hub, which sees their pictures; person, who types (give --targets); or one of your own",
+        "a folder or the hub, which sees their pictures; person, who types (give --targets), or page, who "
+        "does in the browser and judges the pictures, too; or one of your own",
         part="users",
     )
     sampling: Literal["greedy", "paper"] = option(
@@ -148,11 +149,11 @@ class EvalGenIR(Prompted, Generation, DescribedProducts):
         super().validate()
         if self.record and self.feedback != "visual":
             raise UserError("--record writes generated pictures; leave it out, or give --feedback visual")
-        known = self.user in ("labels", "person") or self.user.startswith(("endpoint:", "local:"))
+        known = self.user in ("labels", *PEOPLE) or self.user.startswith(("endpoint:", "local:"))
         if not known and not plugins.is_from_outside("users", self.user):
             raise UserError(
-                f"expected labels, person, endpoint:NAME, local:NAME or a user of your own, found {self.user}; correct "
-                "--user"
+                f"expected labels, person, page, endpoint:NAME, local:NAME or a user of your own, found "
+                f"{self.user}; correct --user"
             )
 
 

@@ -68,7 +68,8 @@ class SessionMetrics(TurnMetrics, kw_only=True):
 class RoundCosts(msgspec.Struct):
     """Costs of a round, means per dialog: words of the system's question and of the user's reply, pictures
     generated, those of them that failed, the shares of dialogs without a usable picture and with an unchanged
-    prompt, and seconds of generation; and the most memory of the GPU in GB until its end.
+    prompt, and seconds of generation; the most memory of the GPU in GB until its end; and the share of the pictures
+    judged by people that they found useful.
     """
 
     round: int
@@ -80,6 +81,7 @@ class RoundCosts(msgspec.Struct):
     unchanged: float = 0.0
     seconds: float = 0.0
     gpu_gb: float = 0.0
+    useful: float | UnsetType = UNSET
 
 
 class EarlyStop(msgspec.Struct):
@@ -107,8 +109,8 @@ class RoundMetrics(Metrics, kw_only=True):
     def cost_table(self) -> list[list[str]]:
         """Header and rows of a table of the costs; columns in which no round has any are left out."""
         rows = self.costs or []
-        columns = [name for name, _ in COSTS if any(getattr(row, name) for row in rows)]
-        cells = [[f"{getattr(row, name):.{dict(COSTS)[name]}f}" for name in columns] for row in rows]
+        columns = {name: places for name, places in COSTS.items() if any(getattr(row, name) for row in rows)}
+        cells = [[_decimal(getattr(row, name), places) for name, places in columns.items()] for row in rows]
         named = [name.replace("_", " ") for name in columns]
         return [["round", *named], *([str(row.round), *cell] for row, cell in zip(rows, cells, strict=True))]
 
@@ -217,16 +219,21 @@ class UserRow(msgspec.Struct):
     columns: dict[str, dict[str, float]]
 
 
-COSTS = (  # names in RoundCosts, and their decimal places in a table
-    ("words", 1),
-    ("asked", 1),
-    ("pictures", 2),
-    ("failed", 2),
-    ("without_picture", 3),
-    ("unchanged", 3),
-    ("seconds", 2),
-    ("gpu_gb", 1),
-)
+COSTS = {  # names in RoundCosts, and their decimal places in a table
+    "words": 1,
+    "asked": 1,
+    "pictures": 2,
+    "failed": 2,
+    "without_picture": 3,
+    "unchanged": 3,
+    "seconds": 2,
+    "gpu_gb": 1,
+    "useful": 2,
+}
+
+
+def _decimal(number: float | UnsetType, places: int) -> str:
+    return "–" if number is UNSET else f"{number:.{places}f}"
 
 
 class UserTable(msgspec.Struct, kw_only=True):

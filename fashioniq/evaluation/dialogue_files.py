@@ -22,6 +22,7 @@ from fashioniq.askers.by_name import (
 from fashioniq.askers.language_model import FALLBACK
 from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
+from fashioniq.config.dialogue import PEOPLE
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import picture_paths
 from fashioniq.data.dialogues import Dialogue, Round, read_dialogues, write_dialogues, written_round
@@ -37,9 +38,10 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.messages import Message, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.device import pick_device
+from fashioniq.report.person_page import person_page
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.labels import LabelUser
-from fashioniq.users.person import Person
+from fashioniq.users.person import Person, Terminal
 from fashioniq.users.recorded import RecordedAnswers, WithCaption
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
@@ -56,7 +58,7 @@ def make_dialogues(settings: MakeDialogues) -> None:
     if settings.answerer == "descriptions":
         _describe(settings)
         return
-    if settings.answerer == "person":
+    if _with_people(settings):
         settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
@@ -79,6 +81,10 @@ def make_dialogues(settings: MakeDialogues) -> None:
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
     _print_summary(settings, made)
+
+
+def _with_people(settings: MakeDialogues) -> bool:
+    return settings.answerer in PEOPLE or settings.questioner == "page"
 
 
 def _describe(settings: MakeDialogues) -> None:
@@ -176,8 +182,9 @@ def _user(
             )
         return LabelUser(catalog.labels, found, names)
     paths = picture_paths(settings.images, names) if settings.images else catalog.images if catalog else {}
-    if settings.answerer == "person":
-        return Person(lambda target: f"\n{paths.get(names[target], names[target])}")
+    if settings.answerer in PEOPLE:
+        ask = person_page().ask if settings.answerer == "page" else Terminal()
+        return Person(lambda target: paths.get(names[target], names[target]), ask)
     if (name := settings.vqa_model) is None:
         raise UserError("--answerer vqa needs a model; give --vqa-model")
     if missing := [image for image in names if image not in paths]:
@@ -243,7 +250,7 @@ def _make(
     """All dialogs; those of finished batches are read, the others generated."""
     made: list[Dialogue] = []
     starts = range(0, len(begun), settings.batch_size)
-    for start in track(starts, f"{len(begun)} dialogs", disable=settings.answerer == "person"):
+    for start in track(starts, f"{len(begun)} dialogs", disable=_with_people(settings)):
         path, numbers = parts / f"{start:09}.json", range(start, min(start + settings.batch_size, len(begun)))
         if not path.exists():
             try:

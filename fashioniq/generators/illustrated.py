@@ -45,6 +45,11 @@ class Costs:
     unchanged: Counter[int] = field(default_factory=Counter)
     seconds: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     gpu_gb: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    useful: defaultdict[int, list[bool]] = field(default_factory=lambda: defaultdict(list))
+
+    def judge(self, turn: int, useful: bool) -> None:
+        """Count what a person says in a turn of the picture that the round before it made."""
+        self.useful[turn - 1].append(useful)
 
     def rows(self) -> list[dict[str, float]]:
         """Means per dialog of every round."""
@@ -60,6 +65,7 @@ class Costs:
                     "seconds": self.seconds[number] / count,
                     "gpu_gb": self.gpu_gb[number],
                 }
+                | ({"useful": sum(judged) / len(judged)} if (judged := self.useful.get(number)) else {})
             )
         return rows
 

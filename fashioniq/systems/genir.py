@@ -4,7 +4,7 @@ Its baselines search with the text: verbal feedback corrects the description by 
 the best product.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +16,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalGenIR
+from fashioniq.config.dialogue import PEOPLE
 from fashioniq.data.dialogues import each, last_round
 from fashioniq.data.parts import named_part
 from fashioniq.generators.by_name import generator_by_name
@@ -38,11 +39,12 @@ from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
 from fashioniq.models.device import pick_device
 from fashioniq.models.text import TextRetriever
+from fashioniq.report.person_page import person_page
 from fashioniq.runs.training_data import Selection
 from fashioniq.systems import chatir
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import SAMPLINGS, DescribingPictures, Seeing
-from fashioniq.users.person import DescribingPerson
+from fashioniq.users.person import DescribingPerson, Terminal
 from fashioniq.users.vision import PicturesByName
 
 
@@ -75,7 +77,7 @@ def build(options: EvalGenIR) -> list[Task]:
         asker = GeneratedPicture()
     elif options.feedback == "prediction":
         asker = BestItem()
-    user_of, target_N = _users(options, world), world.targets
+    user_of, target_N = _users(options, world, costs), world.targets
 
     def batch(rows: Sequence[int]) -> Batch:
         user = user_of()
@@ -126,7 +128,7 @@ def load(run: Path, chosen: Selection, generator: str, predictor: Path | None) -
     return replace(system, retriever=retriever, asker=GeneratedPicture(), vocabulary=None)
 
 
-def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
+def _users(options: EvalGenIR, world: World, costs: Costs) -> Callable[[], User]:
     """Function that creates the user of a batch, who remembers what was said."""
     ids, images = world.gallery.items.ids, world.catalog.images
     if options.user == "labels":
@@ -145,14 +147,15 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
             device=options.device,
         )
         return lambda: cast(User, own)
-    if options.user == "person":
-        shown: dict[str, Callable[[Message], Sequence[Image | str | None]] | None] = {
+    if options.user in PEOPLE:
+        shown: dict[str, Callable[[Message], Sequence[Image | Path | str | None]] | None] = {
             "visual": lambda offer: offer.pictures or (),
-            "prediction": lambda offer: [_where(images, ids[item]) for item in _items(offer)],
+            "prediction": lambda offer: [images.get(ids[item], ids[item]) for item in _items(offer)],
             "verbal": None,
         }
+        ask = person_page().ask if options.user == "page" else Terminal(options.cache)
         return lambda: DescribingPerson(
-            lambda target: _where(images, ids[target]), shown[options.feedback], options.cache
+            lambda target: images.get(ids[target], ids[target]), shown[options.feedback], ask, costs.judge
         )
     model, pictures = _seeing(options), PicturesByName(images)
     made_of: dict[str, Any] = {
@@ -170,10 +173,6 @@ def _users(options: EvalGenIR, world: World) -> Callable[[], User]:
         )
     sees = None if options.feedback == "verbal" else lambda offer: offer.pictures
     return lambda: DescribingPictures(model, pictures, ids, sees, **made_of)
-
-
-def _where(images: Mapping[str, Path], name: str) -> str:
-    return str(images.get(name, name))
 
 
 def _items(offer: Message) -> list[int]:

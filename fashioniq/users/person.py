@@ -1,4 +1,4 @@
-"""Users at the terminal."""
+"""Users who are people, at the terminal or on a page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,48 +6,73 @@ from pathlib import Path
 from PIL.Image import Image
 from torch import Tensor
 
+from fashioniq.data.asked import Answered, Ask, Asked
 from fashioniq.data.sanitize import clean, clean_answer
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
 
 LONGEST = 600  # maximum characters of a description
+USEFUL = "Does this picture help to describe the wanted one better?"
+
+
+class Terminal:
+    """Asks at the terminal, where pictures are named by their files; those without one are written to `folder`.
+
+    Nothing is judged there. Raises EOFError at the end of the input.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def __call__(self, asked: Asked) -> Answered:
+        """Print what is shown, and read a line."""
+        print()
+        for title, picture in asked.pictures:
+            print(f"{title}: {self._path(picture)}")
+        return Answered(input(f"{asked.label} "))
+
+    def _path(self, picture: Image | Path | str) -> str:
+        if not isinstance(picture, Image):
+            return str(picture)
+        if not (path := picture.info.get("file")) and self._folder:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / "shown.png"
+            picture.save(path)
+        return str(path)
 
 
 class Person:
-    """Person who types the answers.
+    """Person who answers questions about the picture of the target.
 
-    `show` maps a target's position to the text that is printed before each question. Raises EOFError at
-    the end of the input.
+    `picture_of` maps a target's position to its picture, or to a name without one.
     """
 
-    def __init__(self, show: Callable[[int], str]) -> None:
-        self.show = show
+    def __init__(self, picture_of: Callable[[int], Path | str], ask: Ask) -> None:
+        self._picture_of, self._ask = picture_of, ask
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Ask the questions offered, and return the answers."""
-        answers = []
-        for target, question in zip(target_B.tolist(), offer.questions or (), strict=True):
-            if text := self.show(target):
-                print(text)
-            answers.append(clean_answer(input(f"{question} ")))
-        return Message(texts=answers)
+        pairs = zip(target_B.tolist(), offer.questions or (), strict=True)
+        asked = [Asked(text, [("wanted", self._picture_of(target))], optional=True) for target, text in pairs]
+        return Message(texts=[clean_answer(self._ask(one).text) for one in asked])
 
 
 class DescribingPerson:
     """Person who describes the picture of the target, and then corrects the description by what is shown.
 
-    `show` maps a target's position to the text that is printed first, `seen` an offer to what is shown in each
-    dialog: pictures, or lines about them. Pictures without a file are written to `folder`. An empty line keeps
-    the description. Raises UserError at the end of the input.
+    `picture_of` maps a target's position to its picture, or to a name without one, `seen` an offer to what is shown in
+    each dialog. An empty answer keeps the description. `judged` receives a turn and whether its picture was found
+    useful, wherever that was answered. Raises UserError at the end of the input.
     """
 
     def __init__(
         self,
-        show: Callable[[int], str],
-        seen: Callable[[Message], Sequence[Image | str | None]] | None,
-        folder: Path,
+        picture_of: Callable[[int], Path | str],
+        seen: Callable[[Message], Sequence[Image | Path | str | None]] | None,
+        ask: Ask,
+        judged: Callable[[int, bool], None] = lambda turn, useful: None,
     ) -> None:
-        self._show, self._seen, self._folder = show, seen, folder
+        self._picture_of, self._seen, self._ask, self._judged = picture_of, seen, ask, judged
         self._said: list[str] = []
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
@@ -56,29 +81,20 @@ class DescribingPerson:
         before = self._said if turn else [""] * len(target_B)
         self._said = []
         for target, shown, old in zip(target_B.tolist(), seen, before, strict=True):
-            if not turn:
-                print(f"\nwanted: {self._show(target)}")
-            if shown is not None:
-                print(f"shown: {self._path(shown)}")
-            self._said.append(
-                clean(_line("better description: " if turn else "description: "), LONGEST) or old
+            pictures = [("wanted", self._picture_of(target))]
+            asked = Asked(
+                "better description:" if turn else "description:",
+                pictures if shown is None else [*pictures, ("shown", shown)],
+                draft=old,
+                judged=USEFUL if isinstance(shown, Image) else "",
             )
+            try:
+                answered = self._ask(asked)
+            except EOFError as error:
+                raise UserError(
+                    "the input ended before the last dialog; give fewer dialogs with --targets"
+                ) from error
+            if answered.judged is not None:
+                self._judged(turn, answered.judged)
+            self._said.append(clean(answered.text, LONGEST) or old)
         return Message(texts=self._said)
-
-    def _path(self, shown: Image | str) -> str:
-        if isinstance(shown, str):
-            return shown
-        if not (path := shown.info.get("file")):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._folder / "shown.png"
-            shown.save(path)
-        return str(path)
-
-
-def _line(question: str) -> str:
-    try:
-        return input(question)
-    except EOFError as error:
-        raise UserError(
-            "the input ended before the last dialog; give fewer dialogs with --targets"
-        ) from error

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import shutil
+import threading
+import time
 from itertools import pairwise
 
 import pytest
@@ -11,14 +13,17 @@ import torch
 import fashioniq
 from fashioniq import Message
 from fashioniq.cli import main
+from fashioniq.data.asked import Answered
 from fashioniq.data.dialogues import read_dialogues
 from fashioniq.files import UserError
 from fashioniq.generators.drawn import Drawn
 from fashioniq.models.denoiser import Denoiser
+from fashioniq.report.person_page import person_page
 from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.service.served_model import Served
 from fashioniq.service.uploads import Uploads
+from tests.waiting import joined
 
 SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
          "epochs": 2, "learning_rate": 0.003, "device": "cpu"}  # fmt: skip
@@ -354,7 +359,26 @@ def test_a_person_describes_some_targets_and_corrects_by_what_is_shown(evaluate,
     replies = [[turn["reply"]["text"] for turn in one["turns"]] for one in dialogs]
     assert replies == [["a red dress"] * 2, ["a blue dress", "a blue maxi dress"]]
     printed = capsys.readouterr().out
-    assert printed.count("wanted: ") == 2 == printed.count("shown: ") and "shown.png" in printed
+    assert printed.count("wanted: ") == 4 and printed.count("shown: ") == 2 and "shown.png" in printed
+
+
+def test_a_person_on_the_page_describes_and_judges_pictures(evaluate):
+    page = person_page()
+
+    def answer():
+        for number, judged in enumerate((None, None, True, False), page.open_for("user")[0] + 1):
+            while page.open_for("user")[0] < number:
+                time.sleep(0.01)
+            said = Answered(f"a dress {number}", judged)
+            assert page.accept(number, "user", said)
+            page.pass_on(said)
+
+    person = threading.Thread(target=answer)
+    person.start()
+    metrics, dialogs = evaluate("genir", generator="drawn:1", user="page", targets=2, rounds=1)
+    joined(person)
+    assert metrics["user"] == "page" and metrics["dialogs"] == len(dialogs) == 2
+    assert [row.get("useful") for row in metrics["costs"]] == [0.5, None]
 
 
 def test_the_end_of_the_persons_input_is_one_line(refused, world, monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
 from fashioniq.users.labels import LabelUser
-from fashioniq.users.person import Person
+from fashioniq.users.person import Person, Terminal
 from fashioniq.users.recorded import RecordedAnswers
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
@@ -183,5 +183,5 @@ def test_a_picture_that_cannot_be_seen_is_told(pictures, image, told):
 def test_a_person_is_shown_the_image_and_asked(capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(builtins, "input", lambda prompt: asked.append(prompt) or " red?\x07 ")
-    assert answers(Person("picture {}".format), [7], ["what color?"]) == ["red?"]
-    assert asked == ["what color? "] and capsys.readouterr().out == "picture 7\n"
+    assert answers(Person("picture {}".format, Terminal()), [7], ["what color?"]) == ["red?"]
+    assert asked == ["what color? "] and capsys.readouterr().out == "\nwanted: picture 7\n"

@@ -14,7 +14,8 @@ from PIL import Image
 
 from fashioniq.data.catalog import Catalog
 from fashioniq.files import UserError
-from fashioniq.prepare.caption_server import LONGEST_BODY, CaptionServer
+from fashioniq.local_page import LONGEST_BODY
+from fashioniq.prepare.caption_server import CaptionServer
 from fashioniq.prepare.captioning import Desk, plan
 from fashioniq.report.caption import caption_page
 from tests.waiting import joined

@@ -9,7 +9,7 @@ import pytest
 import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
-LOWEST = "files locks yaml_files plugins categories compat provenance options http hub waiting"
+LOWEST = "files locks yaml_files plugins categories compat provenance options http hub waiting local_page"
 MAY_KNOW = {  # room: the rooms that its files may import, besides itself and the lowest ones
     "config": "models",  # the sizes of the models, without torch
     "data": "",
@@ -24,9 +24,9 @@ MAY_KNOW = {  # room: the rooms that its files may import, besides itself and th
     "features": "config data encoders models prepare",
     "users": "data features language llm loop models sample",
     "runs": "config data encoders features language loop models users",
-    "askers": "config data features llm loop models runs",
+    "askers": "config data features llm loop models report runs",
     "generators": "askers config data encoders features llm loop models runs sample",
-    "systems": "askers config data encoders features generators llm loop metrics models runs users",
+    "systems": "askers config data encoders features generators llm loop metrics models report runs users",
     "training": "askers config data encoders features generators language loop metrics models runs users",
     "report": "data metrics",
     "exports": "data loop models runs",

@@ -148,6 +148,7 @@ def test_pictures_are_embedded_like_the_products(shop, options_of):
     ("user", "kind", "feedback"),
     [
         ("person", DescribingPerson, "verbal"),
+        ("page", DescribingPerson, "visual"),
         ("endpoint:model", DescribingPictures, "verbal"),
         ("endpoint:model", DescribingPictures, "prediction"),
         ("endpoint:model", DescribingPictures, "visual"),
@@ -181,11 +182,7 @@ def test_a_person_is_shown_the_target_and_the_offer(shop, options_of, monkeypatc
     picture.info["file"] = "some.png"
     user.reply(target_B, Message(item_B=torch.tensor([2]), pictures=[picture]), 1)
     shown = {"visual": "shown: some.png\n", "prediction": f"shown: {images[ids[2]]}\n", "verbal": ""}
-    assert capsys.readouterr().out == shown[feedback]
-
-
-def test_a_product_without_a_picture_is_shown_by_its_name():
-    assert genir._where({}, "P1") == "P1"
+    assert capsys.readouterr().out == f"\nwanted: {images[ids[1]]}\n{shown[feedback]}"
 
 
 def test_a_user_with_a_local_model_loads_it_for_the_device(options_of, monkeypatch):

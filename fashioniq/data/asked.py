@@ -1,0 +1,31 @@
+"""What a person is asked in a dialog, at the terminal or on a page."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from PIL.Image import Image
+
+
+class Asked(NamedTuple):
+    """A field for text, and what is shown with it."""
+
+    label: str
+    pictures: Sequence[
+        tuple[str, Image | Path | str]
+    ] = ()  # each with its title; text stands for one that is missing
+    lines: Sequence[str] = ()  # of the dialog so far
+    draft: str = ""  # text to be corrected, which an empty answer keeps
+    optional: bool = False  # whether the answer may be empty
+    judged: str = ""  # a question to be answered by yes or no, too
+    who: Literal["user", "questioner"] = "user"
+
+
+class Answered(NamedTuple):
+    """The answer of a person, and whether `Asked.judged` was answered by yes; None if it was not answered."""
+
+    text: str
+    judged: bool | None = None
+
+
+Ask = Callable[[Asked], Answered]

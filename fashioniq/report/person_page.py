@@ -1,0 +1,131 @@
+"""A page on which people answer, ask, describe and judge in dialogs that a command makes."""
+
+import queue
+import secrets
+import threading
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+
+from PIL.Image import Image
+
+from fashioniq.data.asked import Answered, Asked
+from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.files import UserError
+from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused, jpeg
+from fashioniq.report.templates import environment
+
+
+class PersonPage(LocalServer):
+    """Server of the page. One question is open at a time; it is for the user or for the questioner."""
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(port, _Handler)
+        self._lock, self._answers = threading.Lock(), queue.Queue[Answered]()
+        self._number, self._asked = 0, None
+        self._told = set[str]()
+        threading.Thread(target=self.serve_forever, name="page", daemon=True).start()
+
+    _asked: Asked | None
+
+    def ask(self, asked: Asked) -> Answered:
+        """Ask on the page, and wait for the answer."""
+        if asked.who not in self._told:
+            self._told.add(asked.who)
+            print(
+                f"{asked.who}: open {self.address}?who={asked.who} in a browser on this machine", flush=True
+            )
+        with self._lock:
+            self._number, self._asked = self._number + 1, asked
+        return self._answers.get()
+
+    def open_for(self, who: str) -> tuple[int, Asked | None]:
+        """Number of the last question, and the question itself if it is open and for this person."""
+        with self._lock:
+            return self._number, self._asked if self._asked and self._asked.who == who else None
+
+    def accept(self, number: int, who: str, answered: Answered) -> bool:
+        """Whether the question with this number is answered now, and was not before, such as in another tab.
+
+        Raises UserError if something is missing in the answer.
+        """
+        with self._lock:
+            if self._asked is None or (number, who) != (self._number, self._asked.who):
+                return False
+            if not (answered.text.strip() or self._asked.optional or self._asked.draft):
+                raise UserError("Write something first.")
+            if self._asked.judged and answered.judged is None:
+                raise UserError("Say yes or no, too.")
+            self._asked = None
+        return True
+
+    def pass_on(self, answered: Answered) -> None:
+        """Give the command an answer that was accepted."""
+        self._answers.put(answered)
+
+
+@cache
+def person_page() -> PersonPage:
+    """The page of this command, which is served until it ends."""
+    return PersonPage()
+
+
+class _Handler(LocalHandler):
+    server: PersonPage
+
+    def get(self, rest: str, query: Fields) -> None:
+        who = "questioner" if query.get("who") == "questioner" else "user"
+        if rest:
+            self.send_picture(self._picture(rest))
+        else:
+            self._show(who)
+
+    def post(self, fields: Fields) -> None:
+        who, number, said = fields.get("who", ""), fields.get("number", ""), fields.get("text", "")
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise Refused(HTTPStatus.BAD_REQUEST)
+        answered = Answered(said, {"yes": True, "no": False}.get(fields.get("judged", "")))
+        try:
+            accepted = self.server.accept(int(number), who, answered)
+        except UserError as error:
+            self._show(who, str(error), said, HTTPStatus.UNPROCESSABLE_ENTITY)
+            return
+        try:
+            self._show(who)  # first: after the last answer, the command ends
+        finally:
+            if accepted:
+                self.server.pass_on(answered)
+
+    def _show(self, who: str, message: str = "", typed: str = "", status: HTTPStatus = HTTPStatus.OK) -> None:
+        (number, asked), nonce = self.server.open_for(who), secrets.token_urlsafe(16)
+        shown = [] if asked is None else enumerate(asked.pictures)
+        page = (
+            environment()
+            .get_template("person.html")
+            .render(
+                title="Dialogs",
+                who=who,
+                number=number,
+                asked=asked,
+                shown=[
+                    (title, None if isinstance(one, str) else f"{number}-{place}", one)
+                    for place, (title, one) in shown
+                ],
+                message=message,
+                draft=typed or (asked.draft if asked else ""),
+                nonce=nonce,
+            )
+        )
+        self.send_page(page, nonce, status)
+
+    def _picture(self, rest: str) -> bytes | None:
+        """Picture of the open question, by "NUMBER-PLACE"; None if there is none that can be read."""
+        for who in ("user", "questioner"):
+            number, asked = self.server.open_for(who)
+            for place, (_, one) in enumerate(asked.pictures if asked else ()):
+                if rest == f"{number}-{place}" and not isinstance(one, str):
+                    try:
+                        return jpeg(one if isinstance(one, Image) else load_image(Path(one)))
+                    except UnreadableImage:
+                        return None
+        return None
