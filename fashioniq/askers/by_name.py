@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
@@ -20,7 +19,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.parts import PartInputs, named_part
 from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
-from fashioniq.files import UserError, checksum
+from fashioniq.files import UserError
 from fashioniq.llm.endpoint import ENDPOINT, Endpoint
 from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.llm.prompts import read_prompts
@@ -29,7 +28,7 @@ from fashioniq.loop.messages import Asker, Retriever
 from fashioniq.models.device import pick_device
 from fashioniq.models.text import NoSearch, TextRetriever
 from fashioniq.report.person_page import person_page
-from fashioniq.runs import PredictorRun, read_run
+from fashioniq.runs.predictor import head_of
 from fashioniq.runs.search_space import search_space
 
 
@@ -173,26 +172,17 @@ def answers_of(
     """
     if settings.predictor is None:
         return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
-    store, run = (
-        FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None)),
-        settings.predictor,
-    )
-    words = read_run(run, PredictorRun).attribute_words
-    if store.facts.weights != checksum(run / "weights.safetensors"):
-        raise UserError(
-            f"the features in {store.root} were not computed by {run}; extract them with --predictor {run}"
-        )
-    weights = load_file(run / "weights.safetensors")
+    store = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None))
+    head, words = head_of(settings.predictor, store)
     items = store.items(ids)
     if lacking := len(ids) - len(items):
         raise UserError(
             f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
             "them again"
         )
-    logits_NA = items.embedded(lambda x_BD: x_BD @ weights["head.weight"].T + weights["head.bias"])
-    made = predicted(found, words, logits_NA.sigmoid().numpy().astype(np.float64))
+    made = predicted(found, words, items.embedded(head).sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
         raise UserError(
-            f"the words of {run} answer {len(made)} questions; give --rounds {len(made)} or fewer"
+            f"the words of {settings.predictor} answer {len(made)} questions; give --rounds {len(made)} or fewer"
         )
     return made

@@ -1,7 +1,7 @@
 """Asker who is a person and does not see the picture, as in VisDial."""
 
 from fashioniq.askers.language_model import clean_question
-from fashioniq.data.asked import Ask, Asked
+from fashioniq.data.asked import Ask, PersonForm
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message
 
@@ -15,5 +15,5 @@ class PersonAsks:
     def offer(self, state: DialogState, gallery: Gallery) -> Message:
         if not state.turns:
             return Message()
-        asked = [Asked("your question:", lines=rounds, who="questioner") for rounds in state.rounds]
+        asked = [PersonForm("your question:", lines=rounds, who="questioner") for rounds in state.rounds]
         return Message(questions=[clean_question(self._ask(one).text) for one in asked])

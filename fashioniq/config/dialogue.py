@@ -101,13 +101,11 @@ class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
         "candidate-aware",
         "source of the questions: recorded, those of recorded dialogs; few-shot, a language model's question after "
         "each answer; unanswered, all its questions at once; in-order or shuffled, about attributes; candidate-aware, "
-        "those that split the current candidates best; page, a person in the browser, who does not see the picture; "
-        "or an asker of your own",
+        "those that split the candidates best; page, a person in the browser; or an asker of your own",
         part="askers",
     )
     encoder: str | None = option(
-        None,
-        "encoder that finds the candidates: a run of train-dialog-encoder, or any of extract-features",
+        None, "encoder that finds the candidates: a run of train-dialog-encoder, or any of extract-features"
     )
     features: Path | None = option(
         None,
@@ -115,8 +113,7 @@ class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
         "DATA/features/CATEGORY-NAME, where missing products are added)",
     )
     predictor: Path | None = option(
-        None,
-        "run of train-attributes that predicts the attributes of the candidates (default: their labels)",
+        None, "run of train-attributes that predicts the attributes of the candidates (default: their labels)"
     )
     rounds: int = option(10, "questions per dialog", least=1)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fashioniq.config.fields import CATEGORY, DATA, option, section
 from fashioniq.config.shared import WithFeatures
-from fashioniq.config.training import OfWords, Speaking, Training, run_folder
+from fashioniq.config.training import OfWords, Speaking, Training, WithScores, run_folder
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
     COMPOSITIONS,
@@ -160,7 +160,7 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
 
 
 @dataclass(kw_only=True)
-class TrainComposer(RetrieverTrainingSettings):
+class TrainComposer(WithScores, RetrieverTrainingSettings):
     """Train a composer, a retriever for a single turn, on recorded captions (Fashion IQ, appendix B)."""
 
     run: Path | None = run_folder("runs/composer-COMPOSITION-CATEGORY", attrs=True)
@@ -171,6 +171,7 @@ class TrainComposer(RetrieverTrainingSettings):
         if self.attrs != ("attributes" in COMPOSITIONS[self.model.composition]):
             rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
             raise UserError(f"composition {self.model.composition} {rule}")
+        self.check_scores(self.attrs)
         if self.word_vectors and "caption" not in COMPOSITIONS[self.model.composition]:
             raise UserError(
                 f"composition {self.model.composition} reads no captions; leave --word-vectors out, or give another "

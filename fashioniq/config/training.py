@@ -131,7 +131,25 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
 
 
 @dataclass(kw_only=True)
-class TrainCaptioner(OfWords, Training, WithFeatures):
+class WithScores:
+    """Scores of attributes as an input."""
+
+    predictor: Path | None = option(
+        None,
+        "with --attrs, read the scores of all attributes of this run of train-attributes, which computed the features "
+        "(released captioner; appendix B), instead of the eight highest attributes",
+        reads="run",
+        research=True,
+    )
+
+    def check_scores(self, attrs: bool) -> None:
+        """Raise UserError for a predictor without attributes."""
+        if self.predictor and not attrs:
+            raise UserError("--predictor gives scores of attributes; give --attrs, too, or leave it out")
+
+
+@dataclass(kw_only=True)
+class TrainCaptioner(WithScores, OfWords, Training, WithFeatures):
     """Train the relative captioner, which simulates the user, on captions of product pairs."""
 
     run: Path | None = run_folder("runs/captioner-CATEGORY", attrs=True)
@@ -163,6 +181,11 @@ class TrainCaptioner(OfWords, Training, WithFeatures):
         "captions per step and device (default: 64, or so few that an epoch has 20 steps, but at least 4)",
         least=0,
     )
+
+    def validate(self) -> None:
+        self.check_scores(self.attrs)
+        if self.predictor and self.model.kind == "rnn":
+            raise UserError("--predictor needs --model.kind transformer; leave it out, or give another kind")
 
     def for_pairs(self, pairs: int, captions: int) -> "TrainCaptioner":
         """The same with the sizes, the learning rate and the warmup that were not given, for these training data."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from PIL.Image import Image
 
 
-class Asked(NamedTuple):
+class PersonForm(NamedTuple):
     """A field for text, and what is shown with it."""
 
     label: str
@@ -22,10 +22,10 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer of a person, and whether `Asked.judged` was answered by yes; None if it was not answered."""
+    """The answer of a person, and whether `PersonForm.judged` was answered by yes; None if it was not answered."""
 
     text: str
     judged: bool | None = None
 
 
-Ask = Callable[[Asked], Answered]
+Ask = Callable[[PersonForm], Answered]

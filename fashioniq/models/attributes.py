@@ -33,6 +33,44 @@ class AttributePredictor(nn.Module):
         self.head.bias[own] = other.bias[theirs]
 
 
+class AttributeScores(nn.Module):
+    """One token of the scores of all attributes of a product, or of their difference between two, as in Fashion IQ's
+    released captioner: a linear layer on the normalized scores of a frozen predictor, whose head gives them.
+
+    `take` copies the head. Its bias makes no difference, since scores are normalized over the batch, and over the
+    training data afterwards.
+    """
+
+    def __init__(self, *, features: int, attributes: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("head_AD", torch.zeros(attributes, features))
+        self.head_AD: Tensor
+        self.norm = nn.BatchNorm1d(attributes)
+        self.linear = nn.Linear(attributes, width)
+
+    @torch.no_grad()
+    def take(self, head: nn.Linear) -> None:
+        """Copy the weights of a predictor's head."""
+        self.head_AD.copy_(head.weight)
+
+    def forward(self, features_BD: Tensor) -> Tensor:
+        """Token of image features, or of the difference of two, B×width."""
+        norm, scores_BA = self.norm, features_BD @ self.head_AD.T
+        by_batch = self.training and len(scores_BA) > 1  # one example has no variance
+        return self.linear(
+            F.batch_norm(
+                scores_BA,
+                norm.running_mean,
+                norm.running_var,
+                norm.weight,
+                norm.bias,
+                by_batch,
+                norm.momentum or 0.0,
+                norm.eps,
+            )
+        )
+
+
 def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:
     """Ids (position + 1) of the `count` attributes with the highest logits, B×count, padded with 0."""
     top_BA = logits_BA.topk(min(count, logits_BA.shape[1])).indices + 1

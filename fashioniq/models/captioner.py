@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import PAD
+from fashioniq.models.attributes import AttributeScores
 from fashioniq.models.configs import CaptionerConfig
 from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.layers import Decoder, DecoderState, TransformerLayers, small_embedding
@@ -17,14 +18,27 @@ from fashioniq.models.layers import Decoder, DecoderState, TransformerLayers, sm
 class Captioner(BaseCaptioner):
     """Transformer captioner, (reference, target) → words.
 
-    `attributes` is the size of the attribute vocabulary; with 0 the model uses no attributes.
+    `attributes` is the size of the attribute vocabulary; with 0 the model uses no attributes. With `scores`, they are
+    one token of the difference of all scores (released code), instead of those of the eight highest (paper).
     """
 
-    def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
+    def __init__(
+        self,
+        config: CaptionerConfig,
+        *,
+        vocabulary: int,
+        features: int,
+        attributes: int,
+        scores: bool = False,
+    ) -> None:
         width, max_words = config.width, config.max_words
         super().__init__(vocabulary, max_words, width)
         self.image = nn.Linear(features, width)
-        self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
+        by_id = attributes and not scores
+        self.attribute = small_embedding(attributes + 1, width, padding=0) if by_id else None
+        self.scores = (
+            AttributeScores(features=features, attributes=attributes, width=width) if scores else None
+        )
         # roles: image difference, attribute of the reference, attribute of the target
         self.role = small_embedding(3, width)
         self.word = small_embedding(vocabulary, width, padding=PAD)
@@ -36,12 +50,16 @@ class Captioner(BaseCaptioner):
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> DecoderState:
         """Encode the two products once per pair, and return the state before the first word."""
-        tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
+        difference_BD = reference.features_BD - target.features_BD
+        tokens = [self.image(difference_BD).unsqueeze(1) + self.role.weight[0]]
         masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
         if self.attribute is not None:
             for role, attributes_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
                 tokens.append(self.attribute(attributes_BA) + self.role.weight[role])
                 masks.append(attributes_BA != 0)
+        if self.scores is not None:
+            tokens.append(self.scores(difference_BD).unsqueeze(1) + self.role.weight[1])
+            masks.append(masks[0])
         mask_BL = torch.cat(masks, 1)
         return self.decoder.start(self.encoder(self.drop(torch.cat(tokens, 1)), mask_BL), mask_BL)
 

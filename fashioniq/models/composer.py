@@ -5,9 +5,8 @@ for the target.
     B  image and caption, with a gate on the caption                 E  image only
     C  image and caption, concatenated (Guo et al. 2018)             F  attributes only
 
-A composer is a retriever without history, so it can be used wherever a dialog retriever can. The paper
-feeds attribute scores; this composer gets the ids of the most confident attributes, like the dialog
-retriever.
+A composer is a retriever without history, so it can be used wherever a dialog retriever can. Attributes are the ids
+of the most confident ones, as in the dialog retriever, or, as in the paper, the output of the predictor.
 """
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
+from fashioniq.models.attributes import AttributeScores
 from fashioniq.models.configs import COMPOSITIONS, WORD_WIDTH, ComposerConfig
 from fashioniq.models.layers import mean_embedding, small_embedding
 from fashioniq.models.retriever import BaseRetriever
@@ -25,9 +25,9 @@ GATED = ("A", "B")
 class Composer(BaseRetriever):
     """Single-turn retriever, one turn → query.
 
-    `attributes` is the size of the attribute vocabulary, which compositions A and F need. If
-    `word_vector_size` is not 0, word vectors are pretrained and frozen (`set_word_vectors`); otherwise
-    they are learned.
+    `attributes` is the size of the attribute vocabulary, which compositions A and F need; with `scores`, all scores
+    are read instead of the ids of the highest. If `word_vector_size` is not 0, word vectors are pretrained and frozen
+    (`set_word_vectors`); otherwise they are learned.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Composer(BaseRetriever):
         attributes: int,
         max_words: int = 8,
         word_vector_size: int = 0,
+        scores: bool = False,
     ) -> None:
         super().__init__(config, features=features, max_words=max_words)
         self.parts, self.gated, width = (
@@ -46,7 +47,10 @@ class Composer(BaseRetriever):
             config.composition in GATED,
             config.width,
         )
-        if "attributes" in self.parts:
+        self.scores = None
+        if "attributes" in self.parts and scores:
+            self.scores = AttributeScores(features=features, attributes=attributes, width=width)
+        elif "attributes" in self.parts:
             self.attribute = small_embedding(attributes + 1, width, padding=0)
         if "caption" in self.parts:
             self.word = nn.Embedding(vocabulary, word_vector_size or WORD_WIDTH, padding_idx=PAD)
@@ -69,7 +73,11 @@ class Composer(BaseRetriever):
         if "image" in self.parts:
             seen.append(self.offered(turn))
         if "attributes" in self.parts:
-            seen.append(mean_embedding(self.attribute, turn.attributes_BA))
+            seen.append(
+                mean_embedding(self.attribute, turn.attributes_BA)
+                if self.scores is None
+                else self.scores(turn.image_BD)
+            )
         caption = [self._encode_caption(turn.words_BL)] if "caption" in self.parts else []
         joined_BD = self.join(torch.cat([*seen, *caption], 1))
         if not self.gated:

@@ -16,7 +16,7 @@ from fashioniq.prepare.caption_files import CaptionError, checked_name
 from fashioniq.prepare.captioning import Desk
 from fashioniq.prepare.pairs_to_caption import Comparison
 
-Render = Callable[..., str]  # page from the values of `_Handler._page`
+Render = Callable[..., str]  # page from the values of `_CaptionHandler._page`
 
 
 class Shown(NamedTuple):
@@ -35,7 +35,7 @@ class CaptionServer(LocalServer):
     def __init__(self, catalog: Catalog, desk: Desk, render: Render, port: int) -> None:
         self.catalog, self.desk, self.render = catalog, desk, render
         self.picture = lru_cache(256)(partial(_jpeg, catalog.images))
-        super().__init__(port, _Handler)
+        super().__init__(port, _CaptionHandler)
 
     def stop(self) -> None:
         """Stop accepting requests, and wait until no caption is being saved."""
@@ -44,7 +44,7 @@ class CaptionServer(LocalServer):
             pass
 
 
-class _Handler(LocalHandler):
+class _CaptionHandler(LocalHandler):
     server: CaptionServer
 
     def get(self, rest: str, query: Fields) -> None:

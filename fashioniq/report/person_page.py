@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL.Image import Image
 
-from fashioniq.data.asked import Answered, Asked
+from fashioniq.data.asked import Answered, PersonForm
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.files import UserError
 from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused, jpeg
@@ -20,15 +20,15 @@ class PersonPage(LocalServer):
     """Server of the page. One question is open at a time; it is for the user or for the questioner."""
 
     def __init__(self, port: int = 0) -> None:
-        super().__init__(port, _Handler)
+        super().__init__(port, _PersonHandler)
         self._lock, self._answers = threading.Lock(), queue.Queue[Answered]()
         self._number, self._asked = 0, None
         self._told = set[str]()
         threading.Thread(target=self.serve_forever, name="page", daemon=True).start()
 
-    _asked: Asked | None
+    _asked: PersonForm | None
 
-    def ask(self, asked: Asked) -> Answered:
+    def ask(self, asked: PersonForm) -> Answered:
         """Ask on the page, and wait for the answer."""
         if asked.who not in self._told:
             self._told.add(asked.who)
@@ -39,7 +39,7 @@ class PersonPage(LocalServer):
             self._number, self._asked = self._number + 1, asked
         return self._answers.get()
 
-    def open_for(self, who: str) -> tuple[int, Asked | None]:
+    def open_for(self, who: str) -> tuple[int, PersonForm | None]:
         """Number of the last question, and the question itself if it is open and for this person."""
         with self._lock:
             return self._number, self._asked if self._asked and self._asked.who == who else None
@@ -70,7 +70,7 @@ def person_page() -> PersonPage:
     return PersonPage()
 
 
-class _Handler(LocalHandler):
+class _PersonHandler(LocalHandler):
     server: PersonPage
 
     def get(self, rest: str, query: Fields) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
+from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from fashioniq.categories import canonical
 from fashioniq.config import ExtractFeatures
@@ -20,6 +21,7 @@ from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device
 from fashioniq.models.encoder import encoder_size
+from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.trained import load_predictor
 
 BATCH = 64  # pictures
@@ -33,11 +35,7 @@ class PictureFeatures:
 
     def __init__(self, store: FeatureStore, predictor: Path, device: str = "auto") -> None:
         model, about = load_predictor(predictor)
-        if store.facts.weights != checksum(predictor / "weights.safetensors"):
-            raise UserError(
-                f"the features in {store.root} were not computed by {predictor}; extract them with --predictor "
-                f"{predictor}"
-            )
+        _check_origin(store, predictor)
         self.words, self._size, self._device = about.attribute_words, about.image_size, pick_device(device)
         self._head = model.head
         bfloat16 = store.facts.precision == "bfloat16"
@@ -54,6 +52,27 @@ class PictureFeatures:
     def chances(self, features_BD: Tensor) -> np.ndarray:
         """Probabilities of the attribute words, B×A."""
         return np.asarray(self._head(features_BD).sigmoid().double().cpu().numpy())
+
+
+def head_of(predictor: Path, store: FeatureStore) -> tuple[nn.Linear, list[str]]:
+    """The layer of a run of train-attributes that gives the logits of its words from the features in a store.
+
+    Raises UserError unless the run computed them.
+    """
+    words = read_run(predictor, PredictorRun).attribute_words
+    _check_origin(store, predictor)
+    weights = load_file(predictor / "weights.safetensors")
+    head = nn.Linear(weights["head.weight"].shape[1], len(words))
+    head.load_state_dict({name: weights[f"head.{name}"] for name in ("weight", "bias")})
+    return head.requires_grad_(False), words
+
+
+def _check_origin(store: FeatureStore, predictor: Path) -> None:
+    if store.facts.weights != checksum(predictor / "weights.safetensors"):
+        raise UserError(
+            f"the features in {store.root} were not computed by {predictor}; extract them with --predictor "
+            f"{predictor}"
+        )
 
 
 def predicted(

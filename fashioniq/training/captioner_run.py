@@ -18,6 +18,7 @@ from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.configs import SMALL
 from fashioniq.runs.checks import described
+from fashioniq.runs.predictor import head_of
 from fashioniq.runs.trained import JUDGE, LISTENER, create
 from fashioniq.runs.weights import save_model
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
@@ -55,7 +56,10 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
+    sizes |= {"scores": True} if settings.predictor else {}
     model = create("captioners", settings.model.kind, sizes)
+    if settings.predictor:
+        model.scores.take(head_of(settings.predictor, store)[0])
     data = describe_data(catalog, store, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)

@@ -28,6 +28,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.residual import ResidualRetriever
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs.predictor import head_of
 from fashioniq.runs.trained import create, load_retriever
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedSessions, Source
 from fashioniq.training.fitting import fit, loaders, model_facts
@@ -185,7 +186,11 @@ def new_retriever(
         word_vector_size=0 if vectors_VD is None else vectors_VD.shape[1],
         bigrams=bigrams,
     )
-    model: BaseRetriever = create("retrievers", settings.model.kind, sizes)
+    predictor = getattr(settings, "predictor", None)
+    sizes |= {"scores": True} if predictor else {}
+    model: Any = create("retrievers", settings.model.kind, sizes)
+    if predictor:
+        model.scores.take(head_of(predictor, store)[0])
     if vectors_VD is not None:
         model.set_word_vectors(vectors_VD)
     if settings.init_from:

@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.data.asked import Answered, Ask, Asked
+from fashioniq.data.asked import Answered, Ask, PersonForm
 from fashioniq.data.sanitize import clean, clean_answer
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
@@ -24,7 +24,7 @@ class Terminal:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
-    def __call__(self, asked: Asked) -> Answered:
+    def __call__(self, asked: PersonForm) -> Answered:
         """Print what is shown, and read a line."""
         print()
         for title, picture in asked.pictures:
@@ -53,7 +53,9 @@ class Person:
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
         """Ask the questions offered, and return the answers."""
         pairs = zip(target_B.tolist(), offer.questions or (), strict=True)
-        asked = [Asked(text, [("wanted", self._picture_of(target))], optional=True) for target, text in pairs]
+        asked = [
+            PersonForm(text, [("wanted", self._picture_of(target))], optional=True) for target, text in pairs
+        ]
         return Message(texts=[clean_answer(self._ask(one).text) for one in asked])
 
 
@@ -82,7 +84,7 @@ class DescribingPerson:
         self._said = []
         for target, shown, old in zip(target_B.tolist(), seen, before, strict=True):
             pictures = [("wanted", self._picture_of(target))]
-            asked = Asked(
+            asked = PersonForm(
                 "better description:" if turn else "description:",
                 pictures if shown is None else [*pictures, ("shown", shown)],
                 draft=old,

@@ -3,10 +3,13 @@
 import json
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from fashioniq.data.dialogues import read_dialogues
 
 CONFIG = "configs/paper/{}.yaml"
+SMALL = {"model.width": 16, "model.heads": 2, "model.hidden": 16, "model.layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +20,9 @@ def paper(project, runs, tmp_path_factory):
 
     def train(command, name, **options):
         given = {"config": project.root / CONFIG.format(name), "features": runs.store, "epochs": 1, **options}
-        project.run(command, **common, **given, run=root / name)
-        return root / name
+        run = root / f"{name}{len(list(root.iterdir()))}"
+        project.run(command, **common, **given, run=run)
+        return run
 
     return train
 
@@ -32,6 +36,49 @@ def test_the_captioner_has_the_papers_sizes(captioner):
     sizes = json.loads((captioner / "model.json").read_text())["sizes"]
     assert (sizes["width"], sizes["layers"], sizes["heads"], sizes["max_words"]) == (512, 6, 8, 8)
     assert "select: BLEU-4" in (captioner / "config.yaml").read_text()
+
+
+def test_the_released_captioner_reads_the_scores_of_the_predictor(
+    paper, project, runs, attribute_runs, tmp_path
+):
+    run = paper("train-captioner", "released_captioner", predictor=attribute_runs[1], **SMALL)
+    weights, head = (
+        load_file(run / "weights.safetensors"),
+        load_file(attribute_runs[1] / "weights.safetensors"),
+    )
+    assert torch.equal(weights["scores.head_AD"], head["head.weight"])
+    assert weights["scores.norm.running_var"].ne(1).all()  # of the training pairs
+    assert "attribute.weight" not in weights and "select: BLEU-3" in (run / "config.yaml").read_text()
+    out = tmp_path / "captions"
+    project.run("eval-captions", data=runs.catalog, category="dresses", features=runs.store, run=run, out=out)
+    assert json.loads((out / "metrics.json").read_text())["attributes"]
+
+
+def test_the_composer_reads_the_output_of_the_attribute_network(
+    paper, project, runs, attribute_runs, tmp_path
+):
+    run = paper("train-composer", "composer", attrs=True, margin=0.1, predictor=attribute_runs[1])
+    assert json.loads((run / "model.json").read_text())["sizes"]["scores"] is True
+    options = {"data": runs.catalog, "category": "dresses", "features": runs.store, "device": "cpu"}
+    project.run("eval-single-turn", **options, run=run, out=tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"][0]["R@10"] > 0
+
+
+def test_scores_need_attributes_and_features_of_the_same_predictor(
+    refused, runs, vector_runs, attribute_runs
+):
+    common = {
+        "data": runs.catalog,
+        "category": "dresses",
+        "predictor": attribute_runs[0],
+        "features": runs.store,
+    }
+    assert "give --attrs" in refused("train-captioner", **common)
+    assert "were not computed by" in refused("train-captioner", **common, attrs=True)
+    assert "--model.kind transformer" in refused(
+        "train-captioner", **common, attrs=True, **{"model.kind": "rnn"}
+    )
+    assert "leave it out" in refused("train-composer", **common, **{"model.composition": "B"})
 
 
 @pytest.mark.parametrize("name", ["retriever", "released_retriever"])

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from fashioniq.askers.person import PersonAsks
-from fashioniq.data.asked import Answered, Asked
+from fashioniq.data.asked import Answered, PersonForm
 from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.report.person_page import PersonPage
 from fashioniq.users.person import DescribingPerson, Person
@@ -129,7 +129,7 @@ def test_a_person_describes_and_judges_generated_pictures(page, asking):
 
 def test_a_picture_that_cannot_be_read_and_a_bad_number_are_refused(page, asking, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    result = asking(lambda: page.ask(Asked("what?", [("wanted", tmp_path / "broken.png")])))
+    result = asking(lambda: page.ask(PersonForm("what?", [("wanted", tmp_path / "broken.png")])))
     [address] = re.findall(r'<img src="([^"]+)"', shown(page))
     assert request(page, path=address).status == 404 == request(page, path="9-9").status
     assert send(page, "x", number="1x").status == 400 and send(page, "x", number="9" * 12).status == 400
