@@ -238,6 +238,7 @@ def train_captioner(
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = ...,
     resume: bool = ...,
     min_count: int = ...,
+    predictor: str | Path | None = ...,
     attrs: bool = ...,
     model: CaptionerConfig | dict[str, Any] = ...,
     noam_factor: float = ...,
@@ -308,6 +309,7 @@ def train_composer(
     negatives: Literal["batch", "gallery"] = ...,
     learning_rate: float = ...,
     schedule: Literal["constant", "cosine"] = ...,
+    predictor: str | Path | None = ...,
     model: ComposerConfig | dict[str, Any] = ...,
 ) -> Trained[RetrieverRun]: ...
 
