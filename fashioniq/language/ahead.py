@@ -70,17 +70,50 @@ def noun_beside(units: Sequence[Unit], at: int) -> str:
     return ""
 
 
-def part_beside(units: Sequence[Unit], at: int, parts: frozenset[str]) -> Unit | None:
-    """The part of a garment that a comparative is about: "a wider collar", "the collar is wider"."""
-    if at + 1 < len(units) and units[at + 1].tokens[-1].key in parts:
-        return units[at + 1]
+def part_beside(units: Sequence[Unit], at: int, lexicon: Lexicon) -> Unit | None:
+    """The part of a garment that a comparative is about: "a wider red collar", "the collar is much wider"."""
+    parts, number = lexicon.grammar.parts, at + 1
+    while number < len(units) and _goes_on(units[number]):
+        number += 1
+    for unit in units[number : number + 1]:
+        modifies = any(
+            other.unknown or (other.term and not (other.roles or other.step))
+            for other in units[number + 1 : number + 2]
+        )
+        if unit.tokens[-1].key in parts and not modifies and not asserts(unit, lexicon):
+            return unit
+    number = at - 1
+    while number > 0 and not units[number].says and not units[number].roles & {"copula", "and", "but"}:
+        number -= 1
+    if number < 1 or "copula" not in units[number].roles or noun_beside(units, at):
+        return None
     subject: list[Unit] = []
-    for unit in reversed(units[: max(at - 1, 0)]):
+    for unit in reversed(units[:number]):
         if unit.mark or unit.roles & {"and", "but"}:
             break
         subject += () if "article" in unit.roles else (unit,)
-    has_verb = at > 0 and "assert" in units[at - 1].roles
-    return subject[0] if has_verb and len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+    return subject[0] if len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+
+
+def _goes_on(unit: Unit) -> bool:
+    """Whether a comparative goes on to a noun after this: "wider red straps", "wider and longer straps"."""
+    is_color = unit.term is not None and unit.term.family == COLOR
+    return is_color or unit.step is not None or "and" in unit.roles
+
+
+def complaint(units: Sequence[Unit], at: int) -> str:
+    """Kind of the denial that a complaint begins: "less" before "too short", "complaint" before "black", or ""."""
+    if at and not (units[at - 1].mark or units[at - 1].roles & {"but", "and"}):
+        return ""
+    for number, unit in enumerate(units[at + 1 :], at + 1):
+        if "article" in unit.roles:
+            continue
+        if unit.step or unit.roles & {"too", "so"}:
+            return "less"
+        enough = any("enough" in other.roles for other in units[number + 1 : number + 2])
+        said = unit.scaled or (unit.term and unit.term.labels and not unit.roles)
+        return "complaint" if said and not enough else ""
+    return ""
 
 
 def goes_with(units: Sequence[Unit], at: int, before: Sequence[Unit]) -> bool:
@@ -116,6 +149,20 @@ def scale_of(unit: Unit, lexicon: Lexicon) -> tuple[str, int] | None:
 def asserts(unit: Unit, lexicon: Lexicon) -> bool:
     """Whether a phrase begins with a word that ends a denial, such as "with sleeves"."""
     return "assert" in lexicon.grammar.roles.get(unit.tokens[0].key, ())
+
+
+def common(unit: Unit, lexicon: Lexicon) -> bool:
+    """Whether most products are so, which says nothing."""
+    return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= lexicon.common
+
+
+def about_shown(units: Sequence[Unit], at: int, following: int, lexicon: Lexicon) -> bool:
+    """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
+    unit, between = units[following], units[at + 1 : following]
+    asserted = asserts(unit, lexicon) or any("assert" in one.roles for one in between)
+    garment = unit.term is not None and unit.term.family == GARMENT
+    shown = any("shown" in one.roles for one in between)
+    return common(unit, lexicon) or (shown and (asserted or garment))
 
 
 def equal(units: Sequence[Unit], at: int, lexicon: Lexicon) -> tuple[Token, ...]:

@@ -35,6 +35,7 @@ class Sentence:
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
         self._clause, self._part, self._last_part = 0, 0, 0  # first items of the clause and its parts
         self._less, self._joint = False, ""  # "not so", "too"; "or", "and" or "," before a unit
+        self._complains = False
         self._preferred = self._rather = False  # "than" denies what follows; and "over" and "to" do not
         self._nouns: list[Unit] = []  # of the part
         self._used: set[int] = set()  # units that belong to another one
@@ -74,6 +75,11 @@ class Sentence:
                 self.like_shown = True
                 equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
                 self.items = [item for item in self.items if item.unit.tokens != equal]
+        elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
+            self._deny(kind)
+            self._complains = True
+        elif "why" in roles:
+            self._complains = True
         elif self._takes_back(at, roles):
             return True
         elif "arrow" in roles:
@@ -112,6 +118,8 @@ class Sentence:
             self._deny("less")
         elif "so" in roles and self._denial == "not" and not self._seen:
             self._less = True
+        elif "so" in roles and self._complains and not self._denial:
+            self._deny("less")  # "why so short?"
         elif roles & {"assert", "more"}:
             if self._seen:
                 self._denial, self._less = "", False
@@ -155,7 +163,8 @@ class Sentence:
         """End of a clause, or of a part of it."""
         if self._denial == "not" and not self._seen:
             self._deny_back(self._part)  # "stripes are not for me"
-        self._denial, self._seen, self._less, self._preferred = "", 0, False, self._preferred and comma
+        self._denial, self._seen, self._less, self._complains = "", 0, False, False
+        self._preferred = self._preferred and comma
         self._rather = self._rather and self._preferred
         self._last_part = self._part
         self._part = len(self.items)
@@ -173,16 +182,10 @@ class Sentence:
         elif last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif (self._preferred or last.step) and not self._about_shown(at, following):
+        elif (self._preferred or last.step) and not ahead.about_shown(
+            self.units, at, following, self.lexicon
+        ):
             self._deny("than")
-
-    def _about_shown(self, at: int, following: int) -> bool:
-        """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
-        unit, between = self.units[following], self.units[at + 1 : following]
-        asserted = ahead.asserts(unit, self.lexicon) or any("assert" in one.roles for one in between)
-        garment = unit.term is not None and unit.term.family == GARMENT
-        shown = any("shown" in one.roles for one in between)
-        return self._common(unit) or (shown and (asserted or garment))
 
     def _enough(self, at: int) -> None:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
@@ -221,28 +224,26 @@ class Sentence:
         alone = self._denial == "instead" and self._seen == 1 and not self._joint
         if alone and family == self._family and family in self.rules.alternatives:
             self._denial = ""  # "instead of red blue"
-        denied = bool(self._denial) and not self._common(unit)
+        kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
+        denied = bool(self._denial) and not kept
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
 
     def _add(self, item: ScopedUnit) -> None:
         if item.step and not item.step[1]:
+            self._seen += 1  # of "not wide enough", about a collar
             return
         said = self.items[self._clause :]
         wanted = [one.unit for one in said if not (one.denied or one.step)]
         if not (self._denial in ("instead", "than") and ahead.among(item.unit, wanted)):
             self.items.append(item)  # but not black of "black instead of black and white"
         self._joint = ""
-        if self._denial and not self._common(item.unit):
+        if self._denial and not ahead.common(item.unit, self.lexicon):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
 
-    def _common(self, unit: Unit) -> bool:
-        """Whether most products are so, which says nothing."""
-        return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= self.lexicon.common
-
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
-        part = ahead.part_beside(self.units, at, self.rules.parts)
+        part = ahead.part_beside(self.units, at, self.lexicon)
         if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
             return step[0], 0  # but "darker stripes" are those of a darker product
         noun = ahead.noun_beside(self.units, at) or next(
