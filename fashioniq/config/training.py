@@ -138,7 +138,7 @@ class WithScores:
         None,
         "with --attrs, read the scores of all attributes of this run of train-attributes, which computed the features "
         "(released captioner; appendix B), instead of the eight highest attributes",
-        reads="run",
+        reads="attribute predictor",
         research=True,
     )
 

@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 from PIL.Image import Image
 
+from fashioniq.data.sanitize import LONGEST
+
 
 class PersonForm(NamedTuple):
     """A field for text, and what is shown with it."""
@@ -17,6 +19,7 @@ class PersonForm(NamedTuple):
     lines: Sequence[str] = ()  # of the dialog so far
     draft: str = ""  # text to be corrected, which an empty answer keeps
     optional: bool = False  # whether the answer may be empty
+    longest: int = LONGEST  # characters of the answer
     judged: str = ""  # a question to be answered by yes or no, too
     who: Literal["user", "questioner"] = "user"
 

@@ -109,7 +109,9 @@ class RoundMetrics(Metrics, kw_only=True):
     def cost_table(self) -> list[list[str]]:
         """Header and rows of a table of the costs; columns in which no round has any are left out."""
         rows = self.costs or []
-        columns = {name: places for name, places in COSTS.items() if any(getattr(row, name) for row in rows)}
+        columns = {
+            name: places for name, places in COSTS.items() if any(_is_there(row, name) for row in rows)
+        }
         cells = [[_decimal(getattr(row, name), places) for name, places in columns.items()] for row in rows]
         named = [name.replace("_", " ") for name in columns]
         return [["round", *named], *([str(row.round), *cell] for row, cell in zip(rows, cells, strict=True))]
@@ -230,6 +232,11 @@ COSTS = {  # names in RoundCosts, and their decimal places in a table
     "gpu_gb": 1,
     "useful": 2,
 }
+
+
+def _is_there(row: RoundCosts, name: str) -> bool:
+    value = getattr(row, name)
+    return value is not UNSET and (value != 0 or name == "useful")
 
 
 def _decimal(number: float | UnsetType, places: int) -> str:

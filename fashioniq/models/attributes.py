@@ -55,20 +55,15 @@ class AttributeScores(nn.Module):
 
     def forward(self, features_BD: Tensor) -> Tensor:
         """Token of image features, or of the difference of two, B×width."""
-        norm, scores_BA = self.norm, features_BD @ self.head_AD.T
-        by_batch = self.training and len(scores_BA) > 1  # one example has no variance
-        return self.linear(
-            F.batch_norm(
-                scores_BA,
-                norm.running_mean,
-                norm.running_var,
-                norm.weight,
-                norm.bias,
-                by_batch,
-                norm.momentum or 0.0,
-                norm.eps,
+        scores_BA = features_BD @ self.head_AD.T
+        if self.training and len(scores_BA) == 1:  # one example has no variance
+            norm = self.norm
+            scores_BA = F.batch_norm(
+                scores_BA, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
             )
-        )
+        else:
+            scores_BA = self.norm(scores_BA)
+        return self.linear(scores_BA)
 
 
 def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:

@@ -1,8 +1,8 @@
 """A page on which people answer, ask, describe and judge in dialogs that a command makes."""
 
-import queue
 import secrets
 import threading
+from concurrent.futures import Future
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -21,12 +21,10 @@ class PersonPage(LocalServer):
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port, _PersonHandler)
-        self._lock, self._answers = threading.Lock(), queue.Queue[Answered]()
-        self._number, self._asked = 0, None
+        self._lock, self._number = threading.Lock(), 0
+        self._open: tuple[PersonForm, Future[Answered]] | None = None
         self._told = set[str]()
         threading.Thread(target=self.serve_forever, name="page", daemon=True).start()
-
-    _asked: PersonForm | None
 
     def ask(self, asked: PersonForm) -> Answered:
         """Ask on the page, and wait for the answer."""
@@ -35,33 +33,38 @@ class PersonPage(LocalServer):
             print(
                 f"{asked.who}: open {self.address}?who={asked.who} in a browser on this machine", flush=True
             )
+        answer: Future[Answered] = Future()
         with self._lock:
-            self._number, self._asked = self._number + 1, asked
-        return self._answers.get()
+            self._number, self._open = self._number + 1, (asked, answer)
+        try:
+            return answer.result()
+        except BaseException:  # interrupted: an answer that comes later is for nobody
+            self._told.clear()
+            raise
+        finally:
+            with self._lock:
+                self._open = None
 
     def open_for(self, who: str) -> tuple[int, PersonForm | None]:
         """Number of the last question, and the question itself if it is open and for this person."""
         with self._lock:
-            return self._number, self._asked if self._asked and self._asked.who == who else None
+            return self._number, self._open[0] if self._open and self._open[0].who == who else None
 
-    def accept(self, number: int, who: str, answered: Answered) -> bool:
-        """Whether the question with this number is answered now, and was not before, such as in another tab.
+    def accept(self, number: int, who: str, answered: Answered) -> "Future[Answered] | None":
+        """What waits for the answer to the question with this number; None if it was answered, such as in another tab.
 
         Raises UserError if something is missing in the answer.
         """
         with self._lock:
-            if self._asked is None or (number, who) != (self._number, self._asked.who):
-                return False
-            if not (answered.text.strip() or self._asked.optional or self._asked.draft):
+            if self._open is None or (number, who) != (self._number, self._open[0].who):
+                return None
+            asked, answer = self._open
+            if not (answered.text.strip(" ?") or asked.optional or asked.draft):
                 raise UserError("Write something first.")
-            if self._asked.judged and answered.judged is None:
+            if asked.judged and answered.judged is None:
                 raise UserError("Say yes or no, too.")
-            self._asked = None
-        return True
-
-    def pass_on(self, answered: Answered) -> None:
-        """Give the command an answer that was accepted."""
-        self._answers.put(answered)
+            self._open = None
+        return answer
 
 
 @cache
@@ -86,15 +89,15 @@ class _PersonHandler(LocalHandler):
             raise Refused(HTTPStatus.BAD_REQUEST)
         answered = Answered(said, {"yes": True, "no": False}.get(fields.get("judged", "")))
         try:
-            accepted = self.server.accept(int(number), who, answered)
+            answer = self.server.accept(int(number), who, answered)
         except UserError as error:
             self._show(who, str(error), said, HTTPStatus.UNPROCESSABLE_ENTITY)
             return
-        try:
-            self._show(who)  # first: after the last answer, the command ends
+        try:  # first the page: after the last answer, the command ends
+            self._show(who, "" if answer else f"This was answered before; {said!r} was not kept.")
         finally:
-            if accepted:
-                self.server.pass_on(answered)
+            if answer:
+                answer.set_result(answered)
 
     def _show(self, who: str, message: str = "", typed: str = "", status: HTTPStatus = HTTPStatus.OK) -> None:
         (number, asked), nonce = self.server.open_for(who), secrets.token_urlsafe(16)

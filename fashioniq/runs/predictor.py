@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fashioniq.categories import canonical
@@ -21,7 +20,6 @@ from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device
 from fashioniq.models.encoder import encoder_size
-from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.trained import load_predictor
 
 BATCH = 64  # pictures
@@ -59,12 +57,9 @@ def head_of(predictor: Path, store: FeatureStore) -> tuple[nn.Linear, list[str]]
 
     Raises UserError unless the run computed them.
     """
-    words = read_run(predictor, PredictorRun).attribute_words
+    model, about = load_predictor(predictor)
     _check_origin(store, predictor)
-    weights = load_file(predictor / "weights.safetensors")
-    head = nn.Linear(weights["head.weight"].shape[1], len(words))
-    head.load_state_dict({name: weights[f"head.{name}"] for name in ("weight", "bias")})
-    return head.requires_grad_(False), words
+    return model.head.requires_grad_(False), about.attribute_words
 
 
 def _check_origin(store: FeatureStore, predictor: Path) -> None:

@@ -40,6 +40,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
+    head = head_of(settings.predictor, store)[0] if settings.predictor else None
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
     items = {
         split: store.items(
@@ -56,10 +57,10 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
     attributes = len(store.attribute_words) if settings.attrs else 0
     sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
-    sizes |= {"scores": True} if settings.predictor else {}
+    sizes |= {"scores": True} if head else {}
     model = create("captioners", settings.model.kind, sizes)
-    if settings.predictor:
-        model.scores.take(head_of(settings.predictor, store)[0])
+    if head:
+        model.scores.take(head)
     data = describe_data(catalog, store, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
     said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)

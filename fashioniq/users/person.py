@@ -88,6 +88,7 @@ class DescribingPerson:
                 "better description:" if turn else "description:",
                 pictures if shown is None else [*pictures, ("shown", shown)],
                 draft=old,
+                longest=LONGEST,
                 judged=USEFUL if isinstance(shown, Image) else "",
             )
             try:

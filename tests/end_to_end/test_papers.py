@@ -59,6 +59,8 @@ def test_the_composer_reads_the_output_of_the_attribute_network(
 ):
     run = paper("train-composer", "composer", attrs=True, margin=0.1, predictor=attribute_runs[1])
     assert json.loads((run / "model.json").read_text())["sizes"]["scores"] is True
+    weights, head = (load_file(one / "weights.safetensors") for one in (run, attribute_runs[1]))
+    assert torch.equal(weights["scores.head_AD"], head["head.weight"])
     options = {"data": runs.catalog, "category": "dresses", "features": runs.store, "device": "cpu"}
     project.run("eval-single-turn", **options, run=run, out=tmp_path / "out")
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"][0]["R@10"] > 0
