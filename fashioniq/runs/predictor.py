@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fashioniq.categories import canonical
@@ -20,6 +21,7 @@ from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device
 from fashioniq.models.encoder import encoder_size
+from fashioniq.runs import WEIGHTS, PredictorRun, read_run
 from fashioniq.runs.trained import load_predictor
 
 BATCH = 64  # pictures
@@ -57,13 +59,19 @@ def head_of(predictor: Path, store: FeatureStore) -> tuple[nn.Linear, list[str]]
 
     Raises UserError unless the run computed them.
     """
-    model, about = load_predictor(predictor)
+    words = read_run(predictor, PredictorRun).attribute_words
     _check_origin(store, predictor)
-    return model.head.requires_grad_(False), about.attribute_words
+    weights = load_file(predictor / WEIGHTS)
+    head = nn.Linear(weights["head.weight"].shape[1], len(words))
+    head.load_state_dict({name: weights[f"head.{name}"] for name in ("weight", "bias")})
+    return head.requires_grad_(False), words
 
 
 def _check_origin(store: FeatureStore, predictor: Path) -> None:
-    if store.facts.weights != checksum(predictor / "weights.safetensors"):
+    weights = predictor / WEIGHTS
+    if not weights.is_file():
+        raise UserError(f"expected {weights}, found none; train it again")
+    if store.facts.weights != checksum(weights):
         raise UserError(
             f"the features in {store.root} were not computed by {predictor}; extract them with --predictor "
             f"{predictor}"

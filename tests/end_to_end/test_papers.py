@@ -1,6 +1,7 @@
 """The configurations of the papers' settings run to the end on the tiny sample."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -66,9 +67,7 @@ def test_the_composer_reads_the_output_of_the_attribute_network(
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"][0]["R@10"] > 0
 
 
-def test_scores_need_attributes_and_features_of_the_same_predictor(
-    refused, runs, vector_runs, attribute_runs
-):
+def test_scores_need_attributes_and_features_of_the_same_predictor(refused, runs, attribute_runs, tmp_path):
     common = {
         "data": runs.catalog,
         "category": "dresses",
@@ -80,6 +79,9 @@ def test_scores_need_attributes_and_features_of_the_same_predictor(
     assert "--model.kind transformer" in refused(
         "train-captioner", **common, attrs=True, **{"model.kind": "rnn"}
     )
+    cut = shutil.copytree(attribute_runs[1], tmp_path / "cut")
+    (cut / "weights.safetensors").unlink()
+    assert "train it again" in refused("train-captioner", **common | {"predictor": cut}, attrs=True)
     assert "leave it out" in refused("train-composer", **common, **{"model.composition": "B"})
 
 

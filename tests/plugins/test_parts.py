@@ -267,7 +267,7 @@ def test_every_part_is_found_by_its_module_too(kind):
     [
         ("train-retriever", {"model.kind": "toy_parts.user:Terse"}, "there is no retriever toy_parts.user:Terse (it has no start"),
         ("train-retriever", {"users": "toy_parts.user:Nobody"}, "there is no user toy_parts.user:Nobody (module"),
-        ("make-dialogues", {"questioner": "toy", "out": "a.json"}, "candidate-aware, toy-asker or an asker of your own, found toy"),
+        ("make-dialogues", {"questioner": "toy", "out": "a.json"}, "page, toy-asker or an asker of your own, found toy"),
         ("extract-features", {"encoder": "toy_parts.encoder:Nothing"}, "there is no encoder toy_parts.encoder:Nothing"),
         ("eval-dialogs", {"system": "genir", "generator": "no_such:Generator", "encoder": "x"}, "there is no generator no_such:Generator"),
         ("eval-dialogs", {"run": "{run}", "user": "no_such:User"}, "there is no user no_such:User; available: differences, grammar, toy-user"),

@@ -11,6 +11,7 @@ WAITING = {"accept", "acquire", "communicate", "get", "join", "recv", "result", 
 PROGRAMS = {"run", "call", "check_call", "check_output"}  # functions of subprocess
 DELIBERATE = {  # file and call: reason
     "fashioniq/files.py _waiting.get()": "a variable of the context, which is there at once",
+    "fashioniq/report/person_page.py answer.result()": "a person takes as long as it takes; Ctrl-C ends it",
     "fashioniq/service/inference.py self._jobs.get()": "an idle thread; `close` sends an end marker",
     "fashioniq/service/store/database.py self._waiting.get()": "an idle thread; `close` sends an end marker",
     "benchmarks/scale.py answer.get()": "the process has ended",
