@@ -75,5 +75,5 @@ def test_two_people_make_dialogs_and_go_on_after_an_interruption(browser, comman
     assert made[1:] == [
         [(f"is it {number}?", f"no, {number}") for number in pair] for pair in ((2, 3), (4, 5))
     ] + [[("is it 6?", "no, 6"), ("is it 7?", "unknown")]]
-    refused = "ERR_CONNECTION_REFUSED"  # after the end
-    assert [one for one in browser.complaints if refused not in one] == []
+    # while the command ends, a request is refused or cut
+    assert [one for one in browser.complaints if '"source": "network"' not in one] == []
