@@ -55,6 +55,8 @@ class Browser:
         while (answer := self._receive()).get("id") != self._number:
             if answer.get("method") in ("Log.entryAdded", "Runtime.exceptionThrown"):
                 self.complaints.append(json.dumps(answer["params"]))
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            return {"result": {}}  # the page was left while it was asked
         assert "error" not in answer, answer
         return answer["result"]
 
