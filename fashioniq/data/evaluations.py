@@ -221,17 +221,9 @@ class UserRow(msgspec.Struct):
     columns: dict[str, dict[str, float]]
 
 
-COSTS = {  # names in RoundCosts, and their decimal places in a table
-    "words": 1,
-    "asked": 1,
-    "pictures": 2,
-    "failed": 2,
-    "without_picture": 3,
-    "unchanged": 3,
-    "seconds": 2,
-    "gpu_gb": 1,
-    "useful": 2,
-}
+# decimal places of RoundCosts in a table
+COSTS = {"words": 1, "asked": 1, "pictures": 2, "failed": 2, "without_picture": 3}
+COSTS |= {"unchanged": 3, "seconds": 2, "gpu_gb": 1, "useful": 2}
 
 
 def _is_there(row: RoundCosts, name: str) -> bool:
