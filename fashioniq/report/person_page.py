@@ -1,5 +1,6 @@
 """A page on which people answer, ask, describe and judge in dialogs that a command makes."""
 
+import os
 import secrets
 import threading
 from concurrent.futures import Future
@@ -67,10 +68,14 @@ class PersonPage(LocalServer):
         return answer
 
 
-@cache
 def person_page() -> PersonPage:
-    """The page of this command, which is served until it ends."""
-    return PersonPage()
+    """The page of this process, which is served until it ends."""
+    return _page_of(os.getpid())
+
+
+@cache
+def _page_of(process: int) -> PersonPage:
+    return PersonPage()  # a forked process has the page of its parent, but not the thread that serves it
 
 
 class _PersonHandler(LocalHandler):

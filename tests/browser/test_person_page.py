@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from fashioniq.data.dialogues import read_dialogues
+from fashioniq.report.person_page import person_page
 from tests.waiting import ended
 
 OPTIONS = "--category dresses --rounds 2 --questioner page --answerer page"
@@ -42,6 +43,7 @@ def say(browser, address, text):
 
 
 def test_two_people_make_dialogs_and_go_on_after_an_interruption(browser, command, tmp_path):
+    person_page()  # of this process; the command has its own
     process, asking, answering, _ = command()
     for number in range(2):
         say(browser, asking, f'is it "{number}" & red?')
