@@ -134,11 +134,9 @@ class LocalHandler(BaseHTTPRequestHandler):
         self, status: HTTPStatus, body: bytes, kind: str, nonce: str = "", cache: str = "no-store"
     ) -> None:
         """Send a response that other pages cannot use."""
-        allowed = (
-            f"; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self' data:" if nonce else ""
-        )
-        if nonce:
-            allowed += "; connect-src 'self'"
+        own = f"'nonce-{nonce}'"
+        page = f"; style-src {own}; script-src {own}; img-src 'self' data:; connect-src 'self'"
+        allowed = page if nonce else ""
         policy = f"default-src 'none'{allowed}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         self.send_response(status)
         for name, value in (

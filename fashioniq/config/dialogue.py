@@ -149,8 +149,8 @@ class MakeDialogues(Batched, InFolder, Asking):
     )
     answerer: str = option(
         "labels",
-        "source of the answers: attribute labels, a visual question answering model, recorded answers, a person in the "
-        "terminal, or page, one in the browser; "
+        "source of the answers: labels, attribute labels; vqa, a visual question answering model; recorded, recorded "
+        "answers; person, who types in the terminal, or page, in the browser; "
         "descriptions: no questions, but in each round a description with more of the labels, to train text encoders; "
         "or a user of your own",
         part="users",
@@ -278,7 +278,7 @@ class Chat(OfRun, Asking):
     )
 
     def questioners(self) -> list[str]:
-        """All but the questions of recorded dialogs."""
+        """All but the questions of recorded dialogs and of people."""
         return ["none", *(name for name in super().questioners() if name not in ("recorded", "page"))]
 
 

@@ -148,15 +148,17 @@ def _users(options: EvalGenIR, world: World, costs: Costs) -> Callable[[], User]
         )
         return lambda: cast(User, own)
     if options.user in PEOPLE:
+
+        def picture_of(item: int) -> Path | str:
+            return images.get(ids[item], ids[item])
+
         shown: dict[str, Callable[[Message], Sequence[Image | Path | str | None]] | None] = {
             "visual": lambda offer: offer.pictures or (),
-            "prediction": lambda offer: [images.get(ids[item], ids[item]) for item in _items(offer)],
+            "prediction": lambda offer: list(map(picture_of, _items(offer))),
             "verbal": None,
         }
         ask = person_page().ask if options.user == "page" else Terminal(options.cache)
-        return lambda: DescribingPerson(
-            lambda target: images.get(ids[target], ids[target]), shown[options.feedback], ask, costs.judge
-        )
+        return lambda: DescribingPerson(picture_of, shown[options.feedback], ask, costs.judge)
     model, pictures = _seeing(options), PicturesByName(images)
     made_of: dict[str, Any] = {
         "lengths": SAMPLINGS[options.sampling][0],
