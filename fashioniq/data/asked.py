@@ -15,7 +15,7 @@ class PersonForm(NamedTuple):
     label: str
     pictures: Sequence[
         tuple[str, Image | Path | str]
-    ] = ()  # each with its title; text stands for one that is missing
+    ] = ()  # titles and pictures, or text where one is missing
     lines: Sequence[str] = ()  # of the dialog so far
     draft: str = ""  # text to be corrected, which an empty answer keeps
     optional: bool = False  # whether the answer may be empty

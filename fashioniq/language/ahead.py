@@ -83,7 +83,7 @@ def part_beside(units: Sequence[Unit], at: int, lexicon: Lexicon) -> Unit | None
         if unit.tokens[-1].key in parts and not modifies and not asserts(unit, lexicon):
             return unit
     number = at - 1
-    while number > 0 and not units[number].says and not units[number].roles & {"copula", "and", "but"}:
+    while number > 0 and not _ends_subject(units[number]):
         number -= 1
     if number < 1 or "copula" not in units[number].roles or noun_beside(units, at):
         return None
@@ -93,6 +93,11 @@ def part_beside(units: Sequence[Unit], at: int, lexicon: Lexicon) -> Unit | None
             break
         subject += () if "article" in unit.roles else (unit,)
     return subject[0] if len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+
+
+def _ends_subject(unit: Unit) -> bool:
+    """Whether no verb of a comparative can stand before this unit, or it is one itself."""
+    return unit.says or bool(unit.mark or unit.roles & {"copula", "assert", "and", "but"})
 
 
 def _goes_on(unit: Unit) -> bool:

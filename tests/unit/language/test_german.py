@@ -74,6 +74,7 @@ gürtel mit längeren ärmeln => gürtel, sleeves+
 länger mit taschen => length+, taschen
 ein längeres blumenkleid => length+, geblümt, kleid
 ein breiterer roter gürtel => rot, gürtel
+der gürtel ist gut, ich will es länger => gürtel, length+
 sie sind alle schön in rot => rot
 die sind alle lang genug => lang
 ihr habt nur zu kurze röcke => length+, rock
