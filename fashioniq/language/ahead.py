@@ -1,11 +1,14 @@
 """What is around a place in a text: pure functions of its units and the place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME
+from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
+
+_SAYS_NOTHING = frozenset(["article", "filler", "shown"])
+_TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
 
 def next_said(units: Sequence[Unit], at: int) -> int | None:
@@ -60,50 +63,75 @@ def continues(units: Sequence[Unit], at: int, family: str) -> bool:
     return False
 
 
-def noun_beside(units: Sequence[Unit], at: int) -> str:
-    """Family of a noun that follows closely, such as "sleeves" after "longer", or ""."""
-    for unit in units[at + 1 : at + 4]:
-        if unit.noun and unit.noun != NAME:  # no scale has names
-            return unit.noun
-        if unit.mark or unit.term or unit.step or unit.roles & {"and", "or", "but"}:
-            break
-    return ""
-
-
-def part_beside(units: Sequence[Unit], at: int, lexicon: Lexicon) -> Unit | None:
-    """The part of a garment that a comparative is about: "a wider red collar", "the collar is much wider"."""
-    parts, number = lexicon.grammar.parts, at + 1
-    while number < len(units) and _goes_on(units[number]):
-        number += 1
-    for unit in units[number : number + 1]:
-        modifies = any(
-            other.unknown or (other.term and not (other.roles or other.step))
-            for other in units[number + 1 : number + 2]
-        )
-        if unit.tokens[-1].key in parts and not modifies and not asserts(unit, lexicon):
-            return unit
+def before_verb(units: Sequence[Unit], at: int) -> int | None:
+    """Place of what is before this place, or before a verb and an article there: of red in "red is a no"."""
     number = at - 1
-    while number > 0 and not _ends_subject(units[number]):
+    if number >= 0 and "article" in units[number].roles:
         number -= 1
-    if number < 1 or "copula" not in units[number].roles or noun_beside(units, at):
-        return None
-    subject: list[Unit] = []
-    for unit in reversed(units[:number]):
-        if unit.mark or unit.roles & {"and", "but"}:
-            break
-        subject += () if "article" in unit.roles else (unit,)
-    return subject[0] if len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+    if number >= 0 and "copula" in units[number].roles:
+        number -= 1
+    return number if number >= 0 else None
 
 
-def _ends_subject(unit: Unit) -> bool:
-    """Whether no verb of a comparative can stand before this unit, or it is one itself."""
-    return unit.says or bool(unit.mark or unit.roles & {"copula", "assert", "and", "but"})
+def joined(units: Sequence[Unit], at: int) -> bool:
+    """Whether "and" is between the last thing said and this place."""
+    for unit in reversed(units[:at]):
+        if unit.says or unit.mark:
+            return False
+        if "and" in unit.roles:
+            return True
+    return False
 
 
-def _goes_on(unit: Unit) -> bool:
-    """Whether a comparative goes on to a noun after this: "wider red straps", "wider and longer straps"."""
-    is_color = unit.term is not None and unit.term.family == COLOR
-    return is_color or unit.step is not None or "and" in unit.roles
+def turns(units: Sequence[Unit], since: int, at: int, kind: str) -> bool:
+    """Whether a denial, of something without labels, ends at "and", as a verb or a denying word follows."""
+    between = [unit for unit in units[since + 1 : at] if "article" not in unit.roles]
+    if kind == "not" and not any(unit.unknown or unit.says for unit in between):
+        return False  # "stripes are not for me and …"
+    after = next((unit for unit in units[at + 1 :] if not unit.roles or unit.roles - _SAYS_NOTHING), None)
+    return bool(between) and after is not None and bool(after.roles & _TURNS)
+
+
+def left_out(units: Sequence[Unit], at: int) -> bool:
+    """Whether "leave" is followed by something and by "out" or "off"."""
+    one = next_said(units, at)
+    return one is not None and any("out" in unit.roles for unit in units[one + 1 : one + 2])
+
+
+def another_color(units: Sequence[Unit], at: int) -> bool:
+    """Whether "a black one" follows."""
+    after = [unit for unit in units[at + 1 : at + 4] if "article" not in unit.roles][:2]
+    color = bool(after) and after[0].term is not None and after[0].term.family == COLOR
+    return color and not any(unit.says for unit in after[1:])
+
+
+def goes_on(units: Sequence[Unit], at: int) -> bool:
+    """Whether a clause goes on after a place."""
+    return any(not (unit.mark or unit.roles & {"and", "but"}) for unit in units[at + 1 : at + 2])
+
+
+def follows(units: Sequence[Unit], at: int, last: Unit) -> bool:
+    """Whether only an article is between the last thing said and this place."""
+    return at > 1 and "article" in units[at - 1].roles and units[at - 2] is last
+
+
+def denies_list(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> str:
+    """Kind of the denial that a label has in its first word, and that goes on after "or": "no sleeves or belt"."""
+    unit = units[at]
+    kinds = roles.get(unit.tokens[0].key, frozenset()) & {"no", "without"} if len(unit.tokens) > 1 else ()
+    goes_on = at + 1 < len(units) and (
+        "or" in units[at + 1].roles or (units[at + 1].mark == "," and listed(units, at + 1))
+    )
+    if not kinds or not goes_on or unit.term is None:
+        return ""
+    other = next((one for one in units[at + 2 :] if "article" not in one.roles), None)
+    same = (
+        other is not None
+        and other.term is not None
+        and other.term.family == unit.term.family
+        and not other.noun
+    )
+    return "" if same else "no"  # "no sleeves or short sleeves"
 
 
 def complaint(units: Sequence[Unit], at: int) -> str:
@@ -203,11 +231,3 @@ def listed_nouns(units: Sequence[Unit], at: int) -> list[Unit]:
         elif not (unit.mark or unit.roles & {"and", "or", "article"}):
             return []
     return found
-
-
-def inflected(units: Sequence[Unit], at: int) -> bool:
-    """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
-    if units[at].term is None or not at or at + 1 == len(units):
-        return False
-    following = units[at + 1].term
-    return "article" in units[at - 1].roles and following is not None and following.family == GARMENT

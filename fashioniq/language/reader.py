@@ -6,7 +6,8 @@ from functools import lru_cache
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
-from fashioniq.language.scope import ScopedUnit, Sentence
+from fashioniq.language.scope import ScopedUnit
+from fashioniq.language.sentence import Sentence
 from fashioniq.language.tokens import Token, tokens_of
 from fashioniq.language.wishes import ParsedRequest, Wish
 

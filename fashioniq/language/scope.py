@@ -1,16 +1,16 @@
-"""What of a text is wanted, denied or taken back: denying words, their scope, and steps."""
+"""What of a sentence is said, denied or a step: the state of a reading, and what its words do to it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fashioniq.language import ahead
+from fashioniq.language import ahead, beside
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
-_DENYING = ("instead", "except", "without", "less", "no", "not")
+_NECK, _SLEEVES = "neck", "sleeves"
 
 
 class ScopedUnit(NamedTuple):
@@ -24,8 +24,8 @@ class ScopedUnit(NamedTuple):
     softly: bool = False  # denied by "less", "too" or "not so"
 
 
-class Sentence:
-    """Reads the units of a text from left to right."""
+class Scope:
+    """What was said so far, and what is denied at this place of the sentence."""
 
     def __init__(self, units: Sequence[Unit], lexicon: Lexicon) -> None:
         self.units, self.lexicon, self.rules = units, lexicon, lexicon.grammar
@@ -33,126 +33,19 @@ class Sentence:
         self.taken_back: set[str] = set()
         self.like_shown = False
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
+        self._denied_at = 0  # place of the denying word
+        self._of_color: Unit | None = None  # part of a color that is denied
         self._clause, self._part, self._last_part = 0, 0, 0  # first items of the clause and its parts
         self._less, self._joint = False, ""  # "not so", "too"; "or", "and" or "," before a unit
         self._complains = False
+        self._corrected = 0  # items before this one are corrected by later ones of their family
         self._preferred = self._rather = False  # "than" denies what follows; and "over" and "to" do not
         self._nouns: list[Unit] = []  # of the part
         self._used: set[int] = set()  # units that belong to another one
-        for at, unit in enumerate(units):
-            if at not in self._used:
-                self._read(at, unit)
-        self._border()
 
-    def _read(self, at: int, unit: Unit) -> None:
-        if unit.mark:
-            if unit.mark == ",":
-                self._joint = ","
-                if not (self._denial and ahead.listed(self.units, at)):
-                    self._border(comma=True)
-            else:
-                self._border()
-        elif unit.roles and self._role(at, unit):
-            return
-        elif unit.says:
-            self._item(at, unit)
-        elif self._less and unit.unknown:
-            self._seen += 1  # "less frumpy with a belt"
-
-    # roles
-
-    def _role(self, at: int, unit: Unit) -> bool:
-        """Apply the roles of a unit; whether it is nothing else."""
-        roles = unit.roles
-        if "denied" in roles:
-            self._add(ScopedUnit(unit, True, joint=self._joint))
-        elif "restart" in roles:
-            self.taken_back.add("*")
-        elif "like" in roles:
-            if self._denial and not self._seen:
-                self._denial = ""
-            else:
-                self.like_shown = True
-                equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
-                self.items = [item for item in self.items if item.unit.tokens != equal]
-        elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
-            self._deny(kind)
-            self._complains = True
-        elif "why" in roles:
-            self._complains = True
-        elif self._takes_back(at, roles):
-            return True
-        elif "arrow" in roles:
-            self._deny_back(self._clause)
-            self._denial = ""
-        elif ("swap" in roles and ahead.swaps(self.units, at)) or (
-            "away" in roles and ahead.moves(self.units, at)
-        ):
-            self._deny("swap")
-        elif self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns):
-            self._denial = ""
-        elif "refused" in roles:
-            self._deny_back(self._part if len(self.items) > self._part else self._last_part)
-        elif any(kind in roles for kind in _DENYING):
-            self._denying(at, next(kind for kind in _DENYING if kind in roles))
-        elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:
-            self.items[-1] = self.items[-1]._replace(denied=True)
-        elif "enough" in roles and self.items and self.items[-1].unit is self.units[at - 1]:
-            self._enough(at)
-        else:
-            return self._joining(at, unit)
-        return True
-
-    def _joining(self, at: int, unit: Unit) -> bool:
-        roles = unit.roles
-        over = self._preferred and not self._rather and len(self.items) > self._part
-        if "than" in roles or ("over" in roles and over):
-            self._than(at)
-        elif self._less and self._family and unit.key in self.rules.whom:
-            self._denial, self._less = "", False  # "too formal for the beach"
-        elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
-            self._border(comma=True)
-            self._rather = "prefer" in roles and not self._preferred
-            self._preferred = self._preferred or "prefer" in roles
-        elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
-            self._deny("less")
-        elif "so" in roles and self._denial == "not" and not self._seen:
-            self._less = True
-        elif "so" in roles and self._complains and not self._denial:
-            self._deny("less")  # "why so short?"
-        elif roles & {"assert", "more"}:
-            if self._seen:
-                self._denial, self._less = "", False
-            self._preferred = self._preferred or "prefer" in roles
-        elif "and" in roles:
-            self._joint = "and"
-            self._nouns.clear()
-            if self._denial and self._seen and not ahead.continues(self.units, at, self._family):
-                # "too tight and short" are two steps, "less floral and short" has none
-                self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
-                self._part = len(self.items)
-        elif "or" in roles:
-            self._joint = "or"
-        elif "prefer" in roles:
-            self._preferred = True
-        elif "shade" in roles or unit.term is not None or unit.step or unit.noun:
-            return False
-        return True
-
-    def _denying(self, at: int, kind: str) -> None:
-        if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
-            if at and self.items and self.items[-1].unit is self.units[at - 1]:
-                self._deny_back(len(self.items) - 1)  # "red no"
-            return  # an answer: "no, red"
-        if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
-            self._denial = ""  # "not without pockets"
-            return
-        if kind == "not" and self._denial and not self._seen:
-            return
-        self._deny(kind)
-
-    def _deny(self, kind: str) -> None:
+    def _deny(self, kind: str, at: int = 0) -> None:
         self._denial, self._seen, self._family, self._less = kind, 0, "", kind == "less"
+        self._denied_at = at
 
     def _deny_back(self, since: int) -> None:
         self.items[since:] = [
@@ -161,8 +54,9 @@ class Sentence:
 
     def _border(self, comma: bool = False) -> None:
         """End of a clause, or of a part of it."""
-        if self._denial == "not" and not self._seen:
-            self._deny_back(self._part)  # "stripes are not for me"
+        if self._denial == "not" and not self._seen and not ahead.joined(self.units, self._denied_at):
+            # "stripes are not for me", but not "is grey and does not have a print"
+            self._deny_back(self._part)
         self._denial, self._seen, self._less, self._complains = "", 0, False, False
         self._preferred = self._preferred and comma
         self._rather = self._rather and self._preferred
@@ -171,6 +65,91 @@ class Sentence:
         self._nouns.clear()
         if not comma:
             self._clause, self._joint = len(self.items), ""
+
+    def _item(self, at: int, unit: Unit) -> None:
+        if self._seen and ahead.asserts(unit, self.lexicon):
+            self._denial, self._less = "", False
+        if unit.noun:
+            self._nouns.append(unit)
+            said = [item.unit for item in self.items[self._part :]]
+            if unit.term is None or ahead.goes_with(self.units, at, said):
+                return
+        if unit.step and not beside.inflected(self.units, at):
+            family, sign = self._placed(at, unit.step)
+            denied = self._denial not in ("", "less")
+            self._add(ScopedUnit(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
+            return
+        scale = ahead.scale_of(unit, self.lexicon)
+        if scale and (self._less or (unit.term is None and self._denial)):
+            family, sign = self._placed(at, scale)
+            self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint))
+            return
+        if unit.term is None:
+            if scale is None or not self.lexicon.levels(scale[0]):
+                return
+            unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
+        family = unit.term.family if unit.term else ""
+        alone = self._denial == "instead" and self._seen == 1 and not self._joint
+        other = family == self._family and family in self.rules.alternatives
+        if alone and (other or ahead.follows(self.units, at, self.items[-1].unit)):
+            self._denial = ""  # "instead of red blue", "instead of the belt a bow"
+        kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
+        denied = bool(self._denial) and not kept
+        if denied and not self._less and family == COLOR and beside.colors_part(self.units, at, self.lexicon):
+            self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
+            return
+        self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
+        if not self._denial and (kind := ahead.denies_list(self.units, at, self.rules.roles)):
+            self._denial, self._seen, self._family, self._denied_at = kind, 1, family, at
+
+    def _add(self, item: ScopedUnit) -> None:
+        if item.step and not item.step[1]:
+            self._seen += 1  # of "not wide enough", about a collar
+            return
+        self._correct(item)
+        said = self.items[self._clause :]
+        wanted = [one.unit for one in said if not (one.denied or one.step)]
+        if not (self._denial in ("instead", "than") and ahead.among(item.unit, wanted)):
+            self.items.append(item)  # but not black of "black instead of black and white"
+        self._joint = ""
+        if self._denial and not ahead.common(item.unit, self.lexicon):
+            self._seen += 1
+            self._family = item.unit.term.family if item.unit.term else ""
+
+    def _correct(self, item: ScopedUnit) -> None:
+        """Leave out what a wish after "no wait" takes the place of: "red, no wait, green"."""
+        family = item.unit.term.family if item.unit.term else ""
+        if item.denied or item.step or family not in self.rules.alternatives:
+            return
+        before = [
+            one
+            for one in self.items[: self._corrected]
+            if one.denied or one.step or not one.unit.term or one.unit.term.family != family
+        ]
+        gone = self._corrected - len(before)
+        self.items[: self._corrected] = before
+        self._corrected -= gone
+        self._clause, self._part, self._last_part = (
+            max(0, place - gone) for place in (self._clause, self._part, self._last_part)
+        )
+
+    def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
+        """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
+        part = beside.part_beside(self.units, at, self.lexicon)
+        if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
+            return step[0], 0  # but "darker stripes" are those of a darker product
+        near = beside.noun_beside(self.units, at)
+        noun = near or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
+        if not noun:
+            return step
+        of_neck = noun == _NECK and (bool(near) or beside.is_subject(self.units, at))
+        if step[0] == LENGTH and noun not in (LENGTH, _SLEEVES) and not of_neck:
+            return step  # "is longer with a different color", "a shorter style"
+        if step[0] not in (noun, LENGTH) or of_neck:
+            return noun, 0
+        # "sleeves" says nothing else then
+        self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
+        return noun, step[1]
 
     def _than(self, at: int) -> None:
         following = ahead.next_said(self.units, at)
@@ -195,104 +174,3 @@ class Sentence:
             step = self._placed(at, scale) if scale else None
             self.items.append(last._replace(denied=False, step=step))
             self._denial, self._less = "", False
-
-    # items
-
-    def _item(self, at: int, unit: Unit) -> None:
-        if self._seen and ahead.asserts(unit, self.lexicon):
-            self._denial, self._less = "", False
-        if unit.noun:
-            self._nouns.append(unit)
-            said = [item.unit for item in self.items[self._part :]]
-            if unit.term is None or ahead.goes_with(self.units, at, said):
-                return
-        if unit.step and not ahead.inflected(self.units, at):
-            family, sign = self._placed(at, unit.step)
-            denied = self._denial not in ("", "less")
-            self._add(ScopedUnit(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
-            return
-        scale = ahead.scale_of(unit, self.lexicon)
-        if scale and (self._less or (unit.term is None and self._denial)):
-            family, sign = self._placed(at, scale)
-            self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint))
-            return
-        if unit.term is None:
-            if scale is None or not self.lexicon.levels(scale[0]):
-                return
-            unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
-        family = unit.term.family if unit.term else ""
-        alone = self._denial == "instead" and self._seen == 1 and not self._joint
-        if alone and family == self._family and family in self.rules.alternatives:
-            self._denial = ""  # "instead of red blue"
-        kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
-        denied = bool(self._denial) and not kept
-        self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
-
-    def _add(self, item: ScopedUnit) -> None:
-        if item.step and not item.step[1]:
-            self._seen += 1  # of "not wide enough", about a collar
-            return
-        said = self.items[self._clause :]
-        wanted = [one.unit for one in said if not (one.denied or one.step)]
-        if not (self._denial in ("instead", "than") and ahead.among(item.unit, wanted)):
-            self.items.append(item)  # but not black of "black instead of black and white"
-        self._joint = ""
-        if self._denial and not ahead.common(item.unit, self.lexicon):
-            self._seen += 1
-            self._family = item.unit.term.family if item.unit.term else ""
-
-    def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
-        """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
-        part = ahead.part_beside(self.units, at, self.lexicon)
-        if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
-            return step[0], 0  # but "darker stripes" are those of a darker product
-        noun = ahead.noun_beside(self.units, at) or next(
-            (n.noun for n in self._nouns[::-1] if n.noun != NAME), ""
-        )
-        if not noun:
-            return step
-        if step[0] not in (noun, LENGTH):
-            return noun, 0
-        # "sleeves" says nothing else then
-        self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
-        return noun, step[1]
-
-    # what is taken back
-
-    def _takes_back(self, at: int, roles: frozenset[str]) -> bool:
-        return (
-            ("forget" in roles and self._forget(at))
-            or ("any" in roles and self._any(at))
-            or ("irrelevant" in roles and self._irrelevant(at))
-        )
-
-    def _forget(self, at: int) -> bool:
-        number = ahead.next_said(self.units, at)
-        found = False
-        while number is not None and ahead.names(self.units[number]):
-            self.taken_back |= ahead.names(self.units[number])
-            self._used.add(number)
-            found = True
-            goes_on = any(unit.roles & {"and", "or"} for unit in self.units[number + 1 : number + 2])
-            number = ahead.next_said(self.units, number + 1) if goes_on else None
-        return found
-
-    def _any(self, at: int) -> bool:
-        number = ahead.next_said(self.units, at)
-        if self._denial or number is None or not self.units[number].noun:
-            return False
-        self.taken_back.add(self.units[number].noun)
-        self._used.add(number)
-        if any("but" in unit.roles for unit in self.units[number + 1 : number + 2]):
-            self._used.add(number + 1)
-            self._deny("except")
-        return True
-
-    def _irrelevant(self, at: int) -> bool:
-        """Take back what the clause named: "the color doesn't matter"."""
-        nouns = [*self._nouns, *ahead.listed_nouns(self.units, at)]
-        named = [*(item.unit for item in self.items[self._part :]), *nouns]
-        self.taken_back.update(*map(ahead.names, named))
-        del self.items[self._part :]
-        self._nouns.clear()
-        return bool(named)

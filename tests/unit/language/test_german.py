@@ -176,6 +176,23 @@ ohne Muster => einfarbig
 lila statt rosa => lila, not rosa
 marineblau => dunkelblau
 navy => dunkelblau
+Gürtel weg => not gürtel
+lass den Gürtel weg => not gürtel
+den Gürtel weglassen bitte => not gürtel
+lass das Kleid rot => kleid, rot
+ich habe nichts gegen Streifen => any gestreift
+Streifen stören mich nicht => any gestreift
+statt dem Gürtel eine Schleife => not gürtel, schleife
+rot, nein warte, grün => grün
+nicht schwarz, ich meine grau => not schwarz, grau
+ohne Ärmel oder Gürtel => ärmellos, not gürtel
+längere rote Ärmel => sleeves+, rot
+kein roter Gürtel sondern ein schwarzer => gürtel, schwarz
+nicht so sehr elegant wie lässig => not elegant, lässig
+mehr oder weniger rot => rot
+zeig mir weitere in rot => rot
+ein weiteres rotes Kleid => rot, kleid
+soll weiter sein => fit+
 """
 )
 

@@ -1,0 +1,87 @@
+"""What a comparative or a color is about: the noun or the part of a garment beside it."""
+
+from collections.abc import Sequence
+
+from fashioniq.language.ahead import asserts
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.scan import Unit
+from fashioniq.language.terms import COLOR, GARMENT, NAME
+
+_PARTS = frozenset(["detail", "neck", "sleeves"])
+_MODIFY = frozenset([COLOR, "pattern", "fabric"])  # of what may be between "longer" and "sleeves"
+_ENDS = frozenset(["and", "or", "but", "assert"])
+
+
+def noun_beside(units: Sequence[Unit], at: int) -> str:
+    """Family of a noun that follows closely, such as "sleeves" after "longer", or ""."""
+    modified = False  # "longer red sleeves", but no "brighter patterned fabric"
+    for unit in units[at + 1 : at + 4]:
+        if unit.noun and unit.noun != NAME:  # no scale has names
+            return unit.noun if unit.noun == "sleeves" or not modified else ""
+        modifies = unit.term is not None and unit.term.family in _MODIFY
+        if unit.mark or unit.step or (unit.term and not modifies) or unit.roles & _ENDS:
+            break
+        modified = modified or modifies
+    return ""
+
+
+def part_beside(units: Sequence[Unit], at: int, lexicon: Lexicon) -> Unit | None:
+    """The part of a garment that a comparative is about: "a wider red collar", "the collar is much wider"."""
+    parts, number = lexicon.grammar.parts, at + 1
+    while number < len(units) and _goes_on(units[number]):
+        number += 1
+    for unit in units[number : number + 1]:
+        modifies = any(
+            other.unknown or (other.term and not (other.roles or other.step))
+            for other in units[number + 1 : number + 2]
+        )
+        if unit.tokens[-1].key in parts and not modifies and not asserts(unit, lexicon):
+            return unit
+    number = at - 1
+    while number > 0 and not _ends_subject(units[number]):
+        number -= 1
+    if number < 1 or "copula" not in units[number].roles or noun_beside(units, at):
+        return None
+    subject: list[Unit] = []
+    for unit in reversed(units[:number]):
+        if unit.mark or unit.roles & {"and", "but"}:
+            break
+        subject += () if "article" in unit.roles else (unit,)
+    return subject[0] if len(subject) == 1 and subject[0].tokens[-1].key in parts else None
+
+
+def _ends_subject(unit: Unit) -> bool:
+    """Whether no verb of a comparative can stand before this unit, or it is one itself."""
+    return unit.says or bool(unit.mark or unit.roles & {"copula", "assert", "and", "but"})
+
+
+def _goes_on(unit: Unit) -> bool:
+    """Whether a comparative goes on to a noun after this: "wider red straps", "wider and longer straps"."""
+    is_color = unit.term is not None and unit.term.family == COLOR
+    return is_color or unit.step is not None or "and" in unit.roles
+
+
+def is_subject(units: Sequence[Unit], at: int) -> bool:
+    """Whether the noun before this place is what the comparative here is about: "the neckline is longer"."""
+    for unit in reversed(units[:at]):
+        if unit.noun:
+            return True
+        if unit.mark or (unit.roles & {"assert", "and", "but"} and "copula" not in unit.roles):
+            return False
+    return False
+
+
+def colors_part(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
+    """Whether a color is that of a part named next: "black belt"."""
+    for unit in units[at + 1 : at + 2]:
+        part = unit.tokens[-1].key in lexicon.grammar.parts
+        return part or (unit.term is not None and unit.term.family in _PARTS)
+    return False
+
+
+def inflected(units: Sequence[Unit], at: int) -> bool:
+    """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
+    if units[at].term is None or not at or at + 1 == len(units):
+        return False
+    following = units[at + 1].term
+    return "article" in units[at - 1].roles and following is not None and following.family == GARMENT

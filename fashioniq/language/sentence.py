@@ -1,0 +1,199 @@
+"""Reads a sentence from left to right: denying words, their scope, steps, and what is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fashioniq.language import ahead
+from fashioniq.language.lexicon import Lexicon
+from fashioniq.language.scan import Unit
+from fashioniq.language.scope import Scope, ScopedUnit
+
+_DENYING = ("instead", "except", "without", "less", "no", "not")
+
+
+class Sentence(Scope):
+    """Reads the units of a text."""
+
+    def __init__(self, units: Sequence[Unit], lexicon: Lexicon) -> None:
+        super().__init__(units, lexicon)
+        for at, unit in enumerate(units):
+            if at not in self._used:
+                self._read(at, unit)
+        self._border()
+
+    def _read(self, at: int, unit: Unit) -> None:
+        if unit.mark:
+            if unit.mark == ",":
+                self._joint = ","
+                if not (self._denial and ahead.listed(self.units, at)):
+                    self._border(comma=True)
+            else:
+                self._border()
+        elif unit.roles and self._role(at, unit):
+            return
+        elif unit.says:
+            self._item(at, unit)
+        elif self._less and unit.unknown:
+            self._seen += 1  # "less frumpy with a belt"
+
+    # roles
+
+    def _role(self, at: int, unit: Unit) -> bool:
+        """Apply the roles of a unit; whether it is nothing else."""
+        roles = unit.roles
+        if "denied" in roles:
+            self._add(ScopedUnit(unit, True, joint=self._joint))
+        elif "restart" in roles:
+            self.taken_back.add("*")
+        elif "like" in roles:
+            if self._denial and not self._seen:
+                self._denial = ""
+            else:
+                self.like_shown = True
+                equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
+                self.items = [item for item in self.items if item.unit.tokens != equal]
+        elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
+            self._deny(kind)
+            self._complains = True
+        elif "why" in roles:
+            self._complains = True
+        elif self._takes_back(at, roles):
+            return True
+        elif "corrects" in roles:
+            self._border()
+            self._corrected = len(self.items)
+        elif "leave" in roles and ahead.left_out(self.units, at):
+            self._deny("no", at)
+        elif (
+            "out" in roles
+            and self._denial == "no"
+            and self._seen
+            and "leave" in self.units[self._denied_at].roles
+        ):
+            self._denial = ""
+        elif "arrow" in roles:
+            self._deny_back(self._clause)
+            self._denial = ""
+        elif ("swap" in roles and ahead.swaps(self.units, at)) or (
+            "away" in roles and ahead.moves(self.units, at)
+        ):
+            self._deny("swap")
+        elif self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns):
+            self._denial = ""
+        elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
+            self._deny_back(self._part if len(self.items) > self._part else self._last_part)
+        elif any(kind in roles for kind in _DENYING):
+            self._denying(at, next(kind for kind in _DENYING if kind in roles))
+        elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:
+            self.items[-1] = self.items[-1]._replace(denied=True)
+        elif "enough" in roles and self.items and self.items[-1].unit is self.units[at - 1]:
+            self._enough(at)
+        else:
+            return self._joining(at, unit)
+        return True
+
+    def _joining(self, at: int, unit: Unit) -> bool:
+        roles = unit.roles
+        over = self._preferred and not self._rather and len(self.items) > self._part
+        if "than" in roles or ("over" in roles and over):
+            self._than(at)
+        elif "as" in roles and self._less and self._seen and "contrast" in self.units[self._denied_at].roles:
+            self._denial, self._less = "", False  # "not so much elegant as casual"
+        elif self._less and self._family and unit.key in self.rules.whom:
+            self._denial, self._less = "", False  # "too formal for the beach"
+        elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
+            if self._of_color is not None and ahead.another_color(self.units, at):
+                self.items = [  # "not a red belt but a black one"
+                    item._replace(denied=False) if item.unit is self._of_color else item
+                    for item in self.items
+                ]
+            self._border(comma=True)
+            self._rather = "prefer" in roles and not self._preferred
+            self._preferred = self._preferred or "prefer" in roles
+        elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
+            self._deny("less")
+        elif "so" in roles and self._denial in ("not", "except") and not self._seen:
+            self._less = True
+        elif "so" in roles and self._complains and not self._denial:
+            self._deny("less")  # "why so short?"
+        elif roles & {"assert", "more"}:
+            if self._seen:
+                self._denial, self._less = "", False
+            self._preferred = self._preferred or "prefer" in roles
+        elif "and" in roles:
+            self._joint = "and"
+            self._nouns.clear()
+            if self._denial and not self._seen and ahead.turns(self.units, self._denied_at, at, self._denial):
+                self._denial, self._less = (
+                    "",
+                    False,
+                )  # "has no print and is black", where prints have no labels
+                self._part = len(self.items)
+            if self._denial and self._seen and not ahead.continues(self.units, at, self._family):
+                # "too tight and short" are two steps, "less floral and short" has none
+                self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
+                self._part = len(self.items)
+        elif "or" in roles:
+            self._joint = "or"
+        elif "prefer" in roles:
+            self._preferred = True
+        elif "shade" in roles or unit.term is not None or unit.step or unit.noun:
+            return False
+        return True
+
+    def _denying(self, at: int, kind: str) -> None:
+        if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
+            said = ahead.before_verb(self.units, at)
+            if said is not None and self.items and self.items[-1].unit is self.units[said]:
+                self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
+            return  # an answer: "no, red"
+        if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
+            self._denial = ""  # "not without pockets"
+            return
+        if kind == "not" and self._denial and not self._seen:
+            return
+        if self._denial == "not" and not self._seen and "removed" in self.units[at].roles:
+            self._denial = ""  # "don't lose the belt"
+            return
+        self._deny(kind, at)
+
+    # what is taken back
+
+    def _takes_back(self, at: int, roles: frozenset[str]) -> bool:
+        return (
+            ("forget" in roles and self._forget(at))
+            or ("any" in roles and self._any(at))
+            or ("irrelevant" in roles and self._irrelevant(at))
+        )
+
+    def _forget(self, at: int) -> bool:
+        number = ahead.next_said(self.units, at)
+        found = False
+        while number is not None and ahead.names(self.units[number]):
+            self.taken_back |= ahead.names(self.units[number])
+            self._used.add(number)
+            found = True
+            goes_on = any(unit.roles & {"and", "or"} for unit in self.units[number + 1 : number + 2])
+            number = ahead.next_said(self.units, number + 1) if goes_on else None
+        return found
+
+    def _any(self, at: int) -> bool:
+        number = ahead.next_said(self.units, at)
+        if self._denial or number is None or not self.units[number].noun:
+            return False
+        self.taken_back.add(self.units[number].noun)
+        self._used.add(number)
+        if any("but" in unit.roles for unit in self.units[number + 1 : number + 2]):
+            self._used.add(number + 1)
+            self._deny("except")
+        return True
+
+    def _irrelevant(self, at: int) -> bool:
+        """Take back what the clause named: "the color doesn't matter"."""
+        nouns = [*self._nouns, *ahead.listed_nouns(self.units, at)]
+        named = [*(item.unit for item in self.items[self._part :]), *nouns]
+        self.taken_back.update(*map(ahead.names, named))
+        del self.items[self._part :]
+        self._nouns.clear()
+        return bool(named)
