@@ -32,16 +32,26 @@ class DialogsInTurn:
     """Several sources in turn, one per training step; validation uses all of them.
 
     An epoch has as many dialogs as the first source alone; the other sources draw theirs uniformly, with
-    replacement.
+    replacement. Of each source, at most `validated` dialogs of val are used, the same random ones in every epoch.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], validated: int | None = None) -> None:
         self.sources, self.items = sources, sources[0].items
         self.turns = max(source.turns for source in sources)
+        self._val_rows = [_some(source.count("val"), validated) for source in sources]
 
     def count(self, split: str) -> int:
-        counts = [source.count(split) for source in self.sources]
-        return counts[0] if split == "train" else max(counts)
+        if split == "train":
+            return self.sources[0].count(split)
+        return max(map(len, self._val_rows))
+
+    @property
+    def validated(self) -> int:
+        """Dialogs of val with all turns, of the source with the fewest."""
+        pairs = zip(self.sources, self._val_rows, strict=True)
+        return min(
+            (len(row_R) for source, row_R in pairs if len(row_R) and source.turns == self.turns), default=0
+        )
 
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
         for source in self.sources:
@@ -56,10 +66,17 @@ class DialogsInTurn:
 
     def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
         starts: dict[str, DialogStarts] = {}
-        for source in self.sources:
-            own_B = row_B[row_B < source.count("val")]
-            starts |= source.val(own_B) if len(own_B) else {}
+        for source, row_R in zip(self.sources, self._val_rows, strict=True):
+            own_B = row_B[row_B < len(row_R)]
+            starts |= source.val(row_R.to(own_B.device)[own_B]) if len(own_B) else {}
         return starts
+
+
+def _some(count: int, most: int | None) -> Tensor:
+    """Rows of all, or of that many random ones: every n-th of them could be the first caption of every pair."""
+    if most is None or count <= most:
+        return torch.arange(count)
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:most].sort().values
 
 
 class RetrieverTraining(FusedTraining):

@@ -54,7 +54,7 @@ TRAINED_AS = {
     "transformer": "the paper's transformer",
     "rnn": "a recurrent retriever; the paper's transformer: --model.kind transformer",
 }
-VALIDATED = 1000  # dialogs of each user at most in validation with several turns, evenly spread
+VALIDATED = 1000  # dialogs of each user at most in validation with several turns, which take long
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,8 @@ def train(
 
     With `halfway`, a fitted model stays halfway between ridge regression and the end of the training.
     """
-    source = DialogsInTurn(sources)
+    several = any(source.turns > 1 for source in sources)
+    source = DialogsInTurn(sources, VALIDATED if several else None)
     options: dict[str, Any] = {
         "loss": turn_loss(settings.loss, settings.margin, _temperature(settings), model.scale),
         "negatives": settings.negatives,
@@ -233,8 +234,6 @@ def train(
     else:
         module = RetrieverTraining(model, source, asker, **options)
     of_train, of_val = torch.arange(source.count("train")), torch.arange(source.count("val"))
-    if source.turns > 1:  # dialogs of several turns take long
-        of_val = of_val[:: -(-len(of_val) // VALIDATED)]
     batches = loaders(TensorDataset(of_train), TensorDataset(of_val), settings.batch_size, settings.seed)
     best = fit(
         module,
@@ -252,7 +251,7 @@ def train(
     recorded = next((one.recorded["val"] for one in sources if isinstance(one, RecordedDialogs)), None)
     verdict = of_retriever(
         best[f"val_P_{turns}"],
-        len(of_val),
+        source.validated,
         users or {sources[0].name: recall[str(turns)]},
         products=len(items),
         floor=floor_of(recorded.target_R, recorded.first_R, items) if recorded else None,

@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -175,6 +176,19 @@ def test_captions_that_are_recorded_for_one_split_leave_the_other_to_the_other_u
     source = DialogsInTurn([training()[0].source, recorded])
     source.enter("val", 0, torch.device("cpu"))
     assert list(source.val(torch.arange(20))) == ["captioner"]
+
+
+def test_a_part_of_each_source_is_validated_whose_captions_are_of_all_kinds():
+    pairs = [Pair(str(n % 20), str((n + 1) % 20), ("word1", "word2")) for n in range(100)]
+    turns = RecordedTurns(pairs, ITEMS["val"], VOCABULARY, 8, joined=True)
+    recorded = RecordedDialogs({"train": turns, "val": turns}, ITEMS)
+    source = DialogsInTurn([training()[0].source, recorded], validated=100)
+    source.enter("val", 0, torch.device("cpu"))
+    assert source.count("val") == 100 and source.validated == 20
+    starts = source.val(torch.arange(100))
+    assert len(starts["captioner"].target_B) == 20 and len(starts["recorded"].target_B) == 100
+    counts = Counter(words for *_, words in said_by(starts["recorded"]))
+    assert min(counts.values()) > 20 and len(counts) == 3
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 18, 19, 20])

@@ -600,10 +600,10 @@ def test_only_dialogs_of_several_turns_need_a_product_for_each_turn(retriever, t
         retriever(users=["recorded", "differences"], **many, run=tmp_path / "other")
 
 
-def test_long_validations_are_thinned_evenly(retriever, monkeypatch):
+def test_long_validations_are_thinned(retriever, monkeypatch):
     monkeypatch.setattr(retriever_run, "VALIDATED", 2)
     fit, _ = retriever()
-    assert fit.batches[1].dataset.tensors[0].tolist() == [0, 3]
+    assert len(fit.batches[1].dataset) == 2
     fit, _ = retriever(turns=1, run=fit.run.with_name("other"))
     assert len(fit.batches[1].dataset) == 6
 
