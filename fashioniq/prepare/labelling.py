@@ -1,8 +1,6 @@
 """Labels of a catalog: attribute words found in the product texts."""
 
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.catalog_files import LABEL_FOLDERS
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
-from fashioniq.files import UserError, atomic_write, remove_leftovers
+from fashioniq.files import UserError, together, write_json
 
 Labels = dict[str, list[list[str]]]  # by product: a list of words for each type
 Column = tuple[int, str]  # number of the list for its values, and its name
@@ -83,14 +81,9 @@ def write_labels(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
 
     Raises UserError if one cannot be written.
     """
-    for split in labels:
-        remove_leftovers(labels_file(catalog, split).parent)
-    with ExitStack() as files:
-        temporary = {
-            split: files.enter_context(atomic_write(labels_file(catalog, split))) for split in labels
-        }
-        for split, path in temporary.items():
-            path.write_text(json.dumps(labels[split], ensure_ascii=False) + "\n", encoding="utf-8")
+    with together(catalog.root):
+        for split, found in labels.items():
+            write_json(labels_file(catalog, split), found, indent=None)
 
 
 def count_rows(

@@ -8,10 +8,8 @@ comparing all pairs of titles.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +19,7 @@ from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.catalog_files import title_of
 from fashioniq.data.titles import product_rows
 from fashioniq.data.words import tokenize
-from fashioniq.files import UserError, atomic_write, remove_leftovers
+from fashioniq.files import UserError, together, write_json
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -142,13 +140,9 @@ def write_pairs(catalog: Catalog) -> None:
         targets = len(names) - alone
         print(f"{catalog.category} {split}: {len(pairs[split]):,} pairs of {targets:,} targets; {left_out}")
     folder = catalog.root / "pairs"
-    remove_leftovers(folder)
-    with ExitStack() as files:
+    with together(folder):
         for split, rows in pairs.items():
-            path = files.enter_context(
-                atomic_write(folder / f"pairs.{file_name(catalog.category)}.{split}.json")
-            )
-            path.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_json(folder / f"pairs.{file_name(catalog.category)}.{split}.json", rows)
     print(f"pairs are in {folder}")
 
 
