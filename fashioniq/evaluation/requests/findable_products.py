@@ -10,28 +10,15 @@ such as a brand, is a word that several titles begin with, and that is in no lab
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from fashioniq.categories import singular
 from fashioniq.data.languages import TYPES, Language, PhraseGroup
+from fashioniq.data.offers import Offer
 from fashioniq.data.requested import RequestTruth
 from fashioniq.data.words import tokenize
 
 RESULTS = 8  # results that are judged
 SHORTEST = 5  # letters of a name; shorter ones are often words of the language, such as "only"
-
-
-class Offered(Protocol):
-    """Price in minor units, sizes and stock of a product; None and () where they are not known."""
-
-    @property
-    def price_minor(self) -> int | None: ...
-    @property
-    def currency(self) -> str | None: ...
-    @property
-    def sizes(self) -> tuple[str, ...]: ...
-    @property
-    def in_stock(self) -> bool | None: ...
 
 
 class FindableProducts:
@@ -49,7 +36,7 @@ class FindableProducts:
         speech: Language,
         category: str,
         *,
-        offers: Mapping[str, Offered] | None = None,
+        offers: Mapping[str, Offer] | None = None,
         titles: Mapping[str, str] | None = None,
     ) -> None:
         self.speech, self.name = speech, singular(category)
@@ -119,7 +106,7 @@ class FindableProducts:
         return frozenset(name for name in found if _offers(self.offers.get(name), truth))
 
 
-def _offers(offer: Offered | None, truth: RequestTruth) -> bool:
+def _offers(offer: Offer | None, truth: RequestTruth) -> bool:
     if offer is None:
         return False
     if truth.price_most is not None:

@@ -30,7 +30,13 @@ class OtherWord(NamedTuple):
 
 
 class RequestPhrasings:
-    """Phrasings of a language. data/requests/en.yaml explains the slots."""
+    """Phrasings of a language. data/requests/en.yaml explains the slots.
+
+    `phrasings` are those of each kind, with the slots of labels and garments in braces, `offers` those about price,
+    size and stock. `comparisons` are with the product talked about, by scale, and by whether more or less is wanted,
+    `comparisons_by_place` with a product that is named by its place among those shown, of which there are as many as
+    `ordinals`. `misspellings` of words were made by hand.
+    """
 
     def __init__(self, speech: Language) -> None:
         path = _FOLDER / f"{speech.code}.yaml"
@@ -42,36 +48,12 @@ class RequestPhrasings:
         self.speech = speech
         self._given: dict[str, Any] = read_yaml(path)
         self._article = re.compile(f"^{self._given['article']}")
-
-    @property
-    def phrasings(self) -> dict[str, list[str]]:
-        """Phrasings of each kind, with the slots of labels and garments in braces."""
-        return self._given["phrasings"]
-
-    @property
-    def comparisons(self) -> dict[str, dict[str, list[str]]]:
-        """Comparisons with the product talked about, by scale, and by whether more or less is wanted."""
-        return self._given["comparisons"]
-
-    @property
-    def comparisons_by_place(self) -> dict[str, dict[str, list[str]]]:
-        """The same with a product that is named by its place among those shown."""
-        return self._given["comparisons by place"]
-
-    @property
-    def ordinals(self) -> list[str]:
-        """Names of the places of the products shown, of which there are as many."""
-        return self._given["ordinals"]
-
-    @property
-    def offers(self) -> dict[str, list[str]]:
-        """Phrasings about price, size and stock."""
-        return self._given["offers"]
-
-    @property
-    def misspellings(self) -> dict[str, list[str]]:
-        """Misspellings of words, made by hand."""
-        return self._given["misspellings"]
+        self.phrasings: dict[str, list[str]] = self._given["phrasings"]
+        self.comparisons: dict[str, dict[str, list[str]]] = self._given["comparisons"]
+        self.comparisons_by_place: dict[str, dict[str, list[str]]] = self._given["comparisons by place"]
+        self.ordinals: list[str] = self._given["ordinals"]
+        self.offers: dict[str, list[str]] = self._given["offers"]
+        self.misspellings: dict[str, list[str]] = self._given["misspellings"]
 
     @property
     def other_words(self) -> list[OtherWord]:
