@@ -1,6 +1,5 @@
 """Single-turn retrieval: queries and gallery of a category, and results of a retriever or another system."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.single_turn_search import QueryRanks, Search, find
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
-from fashioniq.files import UserError, together, write_json, write_text
+from fashioniq.files import UserError, together, write_json, write_jsonl, write_text
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
@@ -151,10 +150,7 @@ def _write_answers(out: Path, task: SingleTurnTask, answers: QueryRanks) -> None
         {**asdict(query), "rank": rank}
         for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
     ]
-    write_text(
-        out / f"ranks.{task.category}.jsonl",
-        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
-    )
+    write_jsonl(out / f"ranks.{task.category}.jsonl", records)
     if answers.top is not None:
         lines = [
             line
