@@ -136,11 +136,8 @@ def create_app(service: Service, access: Access) -> FastAPI:
         routes=_routes(),
     )
     app.state.service, app.state.access, app.state.measures = service, access, measures
-    app.exception_handler(Problem)(_problem)
-    app.exception_handler(RequestValidationError)(_invalid)
-    app.exception_handler(HTTPException)(_http)
-    app.exception_handler(Unavailable)(_unavailable)
-    app.exception_handler(ClientDisconnect)(_incomplete)
+    for kind, problem_of in PROBLEM_OF.items():
+        app.exception_handler(kind)(_answering(problem_of))
     app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observed(measures, service))
     return app
@@ -251,25 +248,21 @@ def _answer(request: Request, problem: Problem) -> Response:
     return JSONResponse(content, problem.status, headers, media_type=PROBLEM)
 
 
-async def _problem(request: Request, error: Any) -> Response:
-    return _answer(request, error)
+PROBLEM_OF: dict[type[Exception], Callable[[Any], Problem]] = {
+    Problem: lambda problem: problem,
+    RequestValidationError: lambda error: Problem("invalid", errors_of(error.errors())),
+    HTTPException: lambda error: Problem(OF_STATUS.get(error.status_code, "malformed")),
+    Unavailable: lambda _: Problem("database", retry_after=5),
+    # a client went away before its request was complete, or sent it too slowly
+    ClientDisconnect: lambda _: Problem("malformed"),
+}
 
 
-async def _unavailable(request: Request, error: Any) -> Response:
-    return _answer(request, Problem("database", retry_after=5))
+def _answering(problem_of: Callable[[Any], Problem]) -> Callable[[Request, Any], Awaitable[Response]]:
+    async def answer(request: Request, error: Any) -> Response:
+        return _answer(request, problem_of(error))
 
-
-async def _incomplete(request: Request, error: Any) -> Response:
-    """For a client that went away before its request was complete, or sent it too slowly."""
-    return _answer(request, Problem("malformed"))
-
-
-async def _invalid(request: Request, error: Any) -> Response:
-    return _answer(request, Problem("invalid", errors_of(error.errors())))
-
-
-async def _http(request: Request, error: Any) -> Response:
-    return _answer(request, Problem(OF_STATUS.get(error.status_code, "malformed")))
+    return answer
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
