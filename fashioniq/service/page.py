@@ -139,18 +139,6 @@ def _say(visit: Visit, sent: Sent) -> None:
         visit.turn(sent, says=(sent.chip or sent.says).strip(), about=sent.about or "")
 
 
-def _like(visit: Visit, sent: Sent) -> None:
-    visit.turn(sent, like=sent.product)
-
-
-def _less_like(visit: Visit, sent: Sent) -> None:
-    visit.turn(sent, less_like=sent.product)
-
-
-def _drop(visit: Visit, sent: Sent) -> None:
-    visit.turn(sent, drop=sent.drop)
-
-
 def _filter(visit: Visit, sent: Sent) -> None:
     if sent.without == "all":
         filters = FiltersBody()
@@ -197,9 +185,9 @@ def _restart(visit: Visit, sent: Sent) -> None:
 
 ACTIONS: dict[str, Action] = {
     "say": _say,
-    "like": _like,
-    "less-like": _less_like,
-    "drop": _drop,
+    "like": lambda visit, sent: visit.turn(sent, like=sent.product),
+    "less-like": lambda visit, sent: visit.turn(sent, less_like=sent.product),
+    "drop": lambda visit, sent: visit.turn(sent, drop=sent.drop),
     "filters": _filter,
     "more": _more,
     "undo": _undo,
