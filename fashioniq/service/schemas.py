@@ -88,13 +88,18 @@ class LabelWishBody(Body):
     denied: bool = False
 
 
-class SearchTurnBody(Body):
-    """One turn of a dialog for the stateless search: words, about a product or none, or what was chosen instead."""
+class SaidBody(Body):
+    """What a client gives for a turn; one of these, or none."""
 
     says: Words | None = None
     like: Identifier | None = None
     less_like: Identifier | None = None
     wish: LabelWishBody | None = None
+
+
+class SearchTurnBody(SaidBody):
+    """One turn of a dialog for the stateless search: words, about a product or none, or what was chosen instead."""
+
     about: Identifier | None = None
     question: Title = ""
 
@@ -146,7 +151,7 @@ class SessionBody(Body):
     origin: Literal["api", "test", "bot"] = "api"
 
 
-class TurnBody(Body):
+class TurnBody(SaidBody):
     """A turn: words, or what was chosen instead of words.
 
     Words are about a product that was shown: that of `about`; one of the last answer that they name by its place, as in
@@ -159,10 +164,6 @@ class TurnBody(Body):
     its answer without them. With `facets`, the answer has facets.
     """
 
-    says: Words | None = None
-    like: Identifier | None = None
-    less_like: Identifier | None = None
-    wish: LabelWishBody | None = None
     drop: Identifier | None = None
     about: Identifier | Literal[""] | None = None
     after_turn: Annotated[int, Field(ge=0, le=MAX_TURNS, strict=True)] | None = None

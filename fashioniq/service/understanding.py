@@ -1,7 +1,7 @@
 """What is understood of a turn: its step in the dialog, the filters after it, and what the person is told about it."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rapidfuzz.fuzz import ratio
 from rapidfuzz.process import extract
@@ -13,22 +13,13 @@ from fashioniq.loop.dialog import ChosenLabel, DialogStep
 from fashioniq.loop.wording import key_of
 from fashioniq.service.problems import wrong
 from fashioniq.service.reply_schemas import Changed, HeardReply, Held, WishHeard
-from fashioniq.service.schemas import FiltersBody, LabelWishBody
+from fashioniq.service.schemas import FiltersBody, SaidBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import KINDS, filters_after, text_of
 from fashioniq.service.store import scrub
 
 NEAR_WORDS = 5  # suggestions for unknown words
 ALIKE = 70  # percent of the letters of an unknown word and a suggestion: "zorgle" is not "orange"
-
-
-class Given(Protocol):
-    """What a client gives for a turn; one of these, or none."""
-
-    says: str | None
-    like: str | None
-    less_like: str | None
-    wish: LabelWishBody | None
 
 
 class Understood(NamedTuple):
@@ -41,7 +32,7 @@ class Understood(NamedTuple):
 
 
 def understood(
-    served: Served, given: Given, about: str | None, question: str, filters: FiltersBody, *, at: str = ""
+    served: Served, given: SaidBody, about: str | None, question: str, filters: FiltersBody, *, at: str = ""
 ) -> Understood:
     """What is understood of a turn about a product, or none, in which these filters held.
 
