@@ -125,8 +125,13 @@ def jpeg_of(image: Image.Image) -> bytes:
     """The picture as a JPEG with sides of at most SENT_SIDE pixels."""
     image = image.convert("RGB")
     image.thumbnail((SENT_SIDE, SENT_SIDE))
+    return written_as(image, "JPEG", quality=85)
+
+
+def written_as(image: Image.Image, kind: str, **options: Any) -> bytes:
+    """The content of a file of the picture, in a format of Pillow with its options."""
     file = BytesIO()
-    image.save(file, "JPEG", quality=85)
+    image.save(file, kind, **options)
     return file.getvalue()
 
 

@@ -1,14 +1,13 @@
 """Products on a page: pictures, each embedded once, or cards with the title."""
 
 import base64
-import io
 from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.data.images import UnreadableImage, load_image, written_as
 from fashioniq.report.templates import clipped
 
 PICTURE_BYTES = 7_000_000  # budget of all pictures on a page, in bytes of base64
@@ -74,6 +73,4 @@ class ProductTable:
 def _thumbnail(image: Image.Image) -> str:
     if max(image.size) > THUMBNAIL:
         image = ImageOps.contain(image, (THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    written = io.BytesIO()
-    image.save(written, "JPEG", quality=82, optimize=True)
-    return base64.b64encode(written.getvalue()).decode("ascii")
+    return base64.b64encode(written_as(image, "JPEG", quality=82, optimize=True)).decode("ascii")

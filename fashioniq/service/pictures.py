@@ -1,12 +1,11 @@
 """Small pictures of products, and generated ones, for the page."""
 
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
 
 from PIL import Image
 
-from fashioniq.data.images import load_image
+from fashioniq.data.images import load_image, written_as
 
 WIDTHS = (160, 320, 640)  # pixels
 KEPT = 4096  # pictures in memory
@@ -25,6 +24,4 @@ def encoded(image: Image.Image, width: int) -> bytes:
     """A picture in memory as WebP of at most this width and four thirds of it in height."""
     image = image.convert("RGB")
     image.thumbnail((width, width * 4 // 3), Image.Resampling.LANCZOS)
-    into = BytesIO()
-    image.save(into, "WEBP", quality=80)
-    return into.getvalue()
+    return written_as(image, "WEBP", quality=80)

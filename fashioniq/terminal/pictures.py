@@ -1,7 +1,6 @@
 """Pictures in a terminal, drawn with the graphics protocols of kitty and iTerm2."""
 
 import base64
-import io
 import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
@@ -9,7 +8,7 @@ from typing import Literal, TextIO
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from fashioniq.data.cards import Product
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.data.images import UnreadableImage, load_image, written_as
 
 Protocol = Literal["kitty", "iterm2"]
 
@@ -41,14 +40,7 @@ def picture_row(products: Sequence[Product]) -> bytes:
     for column, product in enumerate(products):
         row.paste(_picture(product), (column * SIDE, 0))
         draw.text((column * SIDE + 6, 4), str(column + 1), "black", font, stroke_width=3, stroke_fill="white")
-    return png(row)
-
-
-def png(picture: Image.Image) -> bytes:
-    """PNG of a picture."""
-    written = io.BytesIO()
-    picture.save(written, "PNG")
-    return written.getvalue()
+    return written_as(row, "PNG")
 
 
 def escape_sequence(png: bytes, protocol: Protocol) -> str:

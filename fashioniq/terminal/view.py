@@ -7,12 +7,13 @@ from textwrap import shorten
 
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog_files import LONGEST_TITLE
+from fashioniq.data.images import written_as
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
-from fashioniq.terminal.pictures import escape_sequence, picture_row, png, protocol_of
+from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
 
 ATTRIBUTES = 4  # attribute words shown per product
 TITLE = 60  # characters of a title
@@ -78,7 +79,7 @@ class View:
             if self.protocol:
                 for drawn in filter(None, pictures):
                     print("drawn from your words; change the words where the picture is wrong:")
-                    print(escape_sequence(png(drawn), self.protocol), end="")
+                    print(escape_sequence(written_as(drawn, "PNG"), self.protocol), end="")
                 print(escape_sequence(picture_row(products), self.protocol), end="")
             else:
                 self._write(live, products, ended=False)
