@@ -293,8 +293,8 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
         raise UserError(f"{path} is malformed ({why(error)}): {repair}") from error
 
 
-def checksum(path: Path) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of a file. Raises UserError for a pipe or a device."""
+def checksum(path: Path, digits: int = 16) -> str:
+    """First hexadecimal digits of the SHA-256 of a file, which has 64. Raises UserError for a pipe or a device."""
     refuse_special(path)
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return hashlib.file_digest(file, "sha256").hexdigest()[:digits]

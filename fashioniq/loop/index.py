@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError, atomic_write, read_json, refuse_special, typed, write_json
+from fashioniq.files import UserError, atomic_write, checksum, read_json, typed, write_json
 from fashioniq.locks import locked
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery, SearchEngine, candidates
@@ -168,22 +168,16 @@ def _stored(gallery: Gallery, factory: str, folder: Path) -> Any:
                 read_json(manifest, "the manifest of an index", dict), IndexManifest, manifest, repair
             )
             if all(getattr(found, key) == value for key, value in about.items()):
-                if not path.is_file() or _sha256(path) != found.sha256:
+                if not path.is_file() or checksum(path, digits=64) != found.sha256:
                     raise UserError(f"{path} is not the index that was written; {repair}")
                 return faiss.read_index(str(path))
             manifest.unlink()
         index = _made(gallery, factory)
         with atomic_write(path) as temporary:
             faiss.write_index(index, str(temporary))
-            sha256 = _sha256(temporary)
+            sha256 = checksum(temporary, digits=64)
         write_json(manifest, about | {"sha256": sha256})
         return index
-
-
-def _sha256(path: Path) -> str:
-    refuse_special(path)
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _filtered(index: Any, allowed_N: Tensor) -> Any:
