@@ -1,9 +1,14 @@
-"""Sources of dialogs to train a retriever with: simulated, recorded, and several in turn."""
+"""Sources of dialogs to train a retriever with: simulated and recorded ones.
+
+`turns` of a source is the number of turns in validation, `items` are the products of each split. Examples of a
+split are positions 0 … count(split) − 1. `enter` prepares an epoch of a split, `train` returns the dialogs of a
+training step, counted from 0, and `val` those of validation by the name of their user, the same in every epoch.
+"""
 
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,31 +46,6 @@ class DialogStarts(NamedTuple):
     user: User
     turns: int
     asker: Asker | None = None
-
-
-class DialogSource(Protocol):
-    """Source of the dialogs of a training.
-
-    `turns` is the number of turns in validation, `items` are the products of each split. Examples of a
-    split are positions 0 … count(split) − 1.
-    """
-
-    turns: int
-    items: dict[str, Items]
-
-    def count(self, split: str) -> int: ...
-
-    def enter(self, split: str, epoch: int, device: torch.device) -> None:
-        """Prepare an epoch of a split."""
-        ...
-
-    def train(self, row_B: Tensor, step: int) -> DialogStarts:
-        """Return the dialogs of a training step, counted from 0."""
-        ...
-
-    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
-        """Return the dialogs of validation by the name of their user, the same in every epoch."""
-        ...
 
 
 class DialogSimulation:

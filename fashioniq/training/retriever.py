@@ -16,7 +16,7 @@ from fashioniq.loop.messages import Asker, Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.training.dialog_sources import DialogSource, DialogStarts, Source
+from fashioniq.training.dialog_sources import DialogStarts, Source
 from fashioniq.training.losses import TurnLoss
 from fashioniq.training.processes import (
     FusedTraining,
@@ -90,7 +90,7 @@ class RetrieverTraining(FusedTraining):
     def __init__(
         self,
         model: BaseRetriever,
-        source: DialogSource,
+        source: Source | DialogsInTurn,
         asker: Asker,
         *,
         loss: TurnLoss,
