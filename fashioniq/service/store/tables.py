@@ -50,12 +50,8 @@ def _of_session(nullable: bool = False) -> Column[Any]:
     return Column("session_id", Text, ForeignKey("session.id", ondelete="CASCADE"), nullable=nullable)
 
 
-def _unique_where(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, unique=True, sqlite_where=text(where), postgresql_where=text(where))
-
-
-def _index_where(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+def _index_where(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
 category_model = Table(
@@ -70,7 +66,7 @@ category_model = Table(
     _needed("registered_at", Time),
     Column("active_from", Time),
     Column("retired_at", Time),
-    _unique_where("one_active_model", "category", where="active_from IS NOT NULL AND retired_at IS NULL"),
+    _index_where("one_active_model", "category", where="active_from IS NOT NULL AND retired_at IS NULL", unique=True),
 )
 product = Table(
     "product",
@@ -130,7 +126,7 @@ turn = Table(
     _needed("created_at", Time),
     Column("undone_at", Time),
     UniqueConstraint("session_id", "idem_key"),
-    _unique_where("one_live_turn", "session_id", "n", where="undone_at IS NULL"),
+    _index_where("one_live_turn", "session_id", "n", where="undone_at IS NULL", unique=True),
     _index_where("turn_with_text", "created_at", where="says IS NOT NULL OR question IS NOT NULL"),
     _index_where("turn_with_key", "created_at", where="idem_key IS NOT NULL"),
 )
@@ -147,7 +143,7 @@ experiment = Table(
     _needed("started_at", Time),
     Column("ended_at", Time),
     Column("verdict", Text),
-    _unique_where("one_running_experiment", "category", where="ended_at IS NULL"),
+    _index_where("one_running_experiment", "category", where="ended_at IS NULL", unique=True),
 )
 event = Table(
     "event",
