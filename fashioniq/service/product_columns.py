@@ -124,11 +124,6 @@ class ProductColumns:
         return None if position is None else self._rows[position]
 
     @property
-    def has_facts(self) -> bool:
-        """Whether any product has a price, sizes or stock."""
-        return bool(self.known)
-
-    @property
     def known(self) -> set[str]:
         """What is known of any product: "price", "sizes", "in_stock"."""
         columns: dict[str, np.ndarray] = {"price": self._price_N, "in_stock": self._stock_N}

@@ -161,7 +161,7 @@ class Served:
             "questions": self.asks and not self.draws,
             "pictures": self.uploads is not None,
             "generated_pictures": self.draws,
-            "filters": self.shelf.has_facts,
+            "filters": bool(self.shelf.known),
         }
 
     def first(self, allowed_N: Tensor, count: int) -> list[str]:
