@@ -179,7 +179,6 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     scopes: list[str]
     limits: dict[str, Any]
-    revoked_at: datetime | None = None
 
 
 class ExportRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,7 +66,9 @@ category_model = Table(
     _needed("registered_at", Time),
     Column("active_from", Time),
     Column("retired_at", Time),
-    _index_where("one_active_model", "category", where="active_from IS NOT NULL AND retired_at IS NULL", unique=True),
+    _index_where(
+        "one_active_model", "category", where="active_from IS NOT NULL AND retired_at IS NULL", unique=True
+    ),
 )
 product = Table(
     "product",
