@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from fashioniq.metrics.sequential import half_width, needed
 from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import WEIGHTS, target_of
+from fashioniq.service.learning.signals import CHOICES, target_of
 from fashioniq.service.store import ExperimentRow, Store
 
-CLICKS = {*WEIGHTS, "click"}
 POINTS = 60  # of the plot
 
 
@@ -90,7 +89,7 @@ def _credit(logged: Logged) -> float:
     credits = {
         (turn.query_id, one["id"]): one["credit"] for turn in turns for one in turn.shown if "credit" in one
     }
-    clicked = {(one.query_id, one.product_id) for one in events if one.action in CLICKS}
+    clicked = {(one.query_id, one.product_id) for one in events if one.action in CHOICES}
     chosen = {(query, name) for query, name in clicked if target and name == target.product} & credits.keys()
     found = [credits[one] for one in chosen or clicked & credits.keys()]
     return sum(found) / len(found) if found else 0.0

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from fashioniq.metrics.examination import counted, examination
 from fashioniq.service.exploring import DRAWN
 from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import WEIGHTS
+from fashioniq.service.learning.signals import CHOICES, WEIGHTS
 from fashioniq.service.store import TurnRow
-
-CHOICES = {*WEIGHTS, "click"}  # actions that tell that a place was examined
 
 
 def has_explored(turn: TurnRow) -> bool:

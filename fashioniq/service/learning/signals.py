@@ -8,6 +8,7 @@ from fashioniq.service.store import EventRow
 
 BOUGHT_WITHIN = timedelta(days=7)  # after the turn that led to the purchase
 WEIGHTS = {"this_is_it": 1.0, "purchase": 1.0, "add_to_cart": 0.7}
+CHOICES = {*WEIGHTS, "click"}  # actions that tell that a place was examined
 
 
 class Target(NamedTuple):
