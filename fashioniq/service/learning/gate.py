@@ -7,6 +7,7 @@ the hypothesis that both models succeed equally often at any turn, the expected 
 stop is nevertheless equal, so all turns count, not the last one alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -119,8 +120,6 @@ def _measured(name: str, value_2R: Any, passed: bool) -> MeasureComparison:
 
 def _common(training: Sequence[LiveSession]) -> set[str]:
     """Words of at least RARE training sessions."""
-    counts: dict[str, int] = {}
-    for one in training:
-        for word in {word for said in one.steps for word in tokenize(said.text)}:
-            counts[word] = counts.get(word, 0) + 1
+    words = [{word for said in one.steps for word in tokenize(said.text)} for one in training]
+    counts = Counter(word for some in words for word in some)
     return {word for word, count in counts.items() if count >= RARE}
