@@ -46,10 +46,10 @@ def _missing(found: str, engine: Engine) -> UserError:
 
 
 def migrate(connection: Connection, revision: str = "head") -> None:
-    """Bring the schema to a revision, in the transaction of the connection; "base" removes all tables."""
+    """Bring the schema up to a revision, in the transaction of the connection."""
     config = _alembic()
     config.attributes["connection"] = connection
-    (command.downgrade if revision == "base" else command.upgrade)(config, revision)
+    command.upgrade(config, revision)
 
 
 @lru_cache(maxsize=1)

@@ -160,10 +160,3 @@ def upgrade() -> None:
         column("subject_hmac", sa.Text, key=True),
     )
     index("ix_export_session_subject_hmac", "export_session", "subject_hmac")
-
-
-def downgrade() -> None:
-    for table in ("export_session", "export", "erasure", "secret", "api_key", "picture", "event", "turn"):
-        op.drop_table(table)
-    for table in ("session", "product", "category_model"):
-        op.drop_table(table)

@@ -12,9 +12,3 @@ def upgrade() -> None:
     op.execute("UPDATE export SET folder = id")
     op.drop_column("export", "sha256")
     op.add_column("export_session", sa.Column("removed_at", sa.DateTime(timezone=True), nullable=True))
-
-
-def downgrade() -> None:
-    op.drop_column("export_session", "removed_at")
-    op.add_column("export", sa.Column("sha256", sa.Text, nullable=False, server_default=""))
-    op.drop_column("export", "folder")

@@ -11,8 +11,3 @@ down_revision = "0002"
 def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
         op.execute(f"PRAGMA application_id = {1 + randbelow(2**31 - 1)}")
-
-
-def downgrade() -> None:
-    if op.get_bind().dialect.name == "sqlite":
-        op.execute("PRAGMA application_id = 0")

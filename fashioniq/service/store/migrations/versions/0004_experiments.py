@@ -29,9 +29,3 @@ def upgrade() -> None:
     op.create_index("one_running_experiment", "experiment", ["category"], unique=True, **running)
     op.add_column("session", sa.Column("experiment", sa.Text))
     op.create_index("ix_session_experiment", "session", ["experiment"])
-
-
-def downgrade() -> None:
-    op.drop_index("ix_session_experiment", "session")
-    op.drop_column("session", "experiment")
-    op.drop_table("experiment")
