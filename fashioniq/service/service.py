@@ -128,8 +128,6 @@ class Service:
             session = self.store.session(session_id)
         if session is None or not hmac.compare_digest(session.token_sha256 or "", _sha256(token or "")):
             raise Problem("unknown-session")
-        if session.ended_at is not None:
-            raise Problem("session-expired")
         return session
 
     def read(self, session: SessionRow, facets: bool = False) -> SessionReply:

@@ -98,7 +98,7 @@ def _here(request: Request, category: str) -> Visit:
         try:
             visit.session = service.open(id, token)
         except Problem as problem:
-            if problem.code not in ("unknown-session", "session-expired"):
+            if problem.code != "unknown-session":
                 raise
         if visit.session is None or visit.session.category != visit.served.category:
             visit.session, visit.stale = None, True

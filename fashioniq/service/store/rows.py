@@ -54,7 +54,6 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     token_sha256: str | None = None
     created_at: datetime
     last_at: datetime
-    ended_at: datetime | None = None
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):

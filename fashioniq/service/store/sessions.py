@@ -145,11 +145,6 @@ class Sessions(Database):
 
         return self.write(work)
 
-    def end_session(self, id: str) -> None:
-        """Accept no more turns in a session."""
-        ended = update(session).where(session.c.id == id, session.c.ended_at.is_(None))
-        self.write(lambda connection: connection.execute(ended.values(ended_at=self.now())))
-
     def set_consent(self, id: str, consent: Consent) -> None:
         """Change the consent of a session. Raises Gone if there is no such session."""
 
@@ -228,9 +223,9 @@ def _by_key(
 
 
 def _touch(connection: Connection, session_id: str, at: datetime) -> None:
-    """Set the time of the last activity. Raises Gone if the session was erased or has ended."""
-    active = update(session).where(session.c.id == session_id, session.c.ended_at.is_(None))
-    if not connection.execute(active.values(last_at=at)).rowcount:
+    """Set the time of the last activity. Raises Gone if the session was erased."""
+    active = update(session).where(session.c.id == session_id).values(last_at=at)
+    if not connection.execute(active).rowcount:
         raise Gone(session_id)
 
 

@@ -239,14 +239,14 @@ def test_a_conversation_is_deleted(shopper, service):
 
 def test_a_conversation_that_has_ended_can_be_started_again(shopper, service):
     shopper.send("say", says="is navy")
-    service.store.end_session(shopper.stored()["session"]["id"])
+    service.store.erase_session(shopper.stored()["session"]["id"])
     product = shopper.shown[4]
     shopper.send("say", says="is red", about=product)
     assert shopper.status == 410 and "has ended" in shopper.text
     assert f'name="product" value="{product}">Start from the last product' in shopper.response.text
     shopper.send("restart", product=product)
     assert "You began with" in shopper.text and product in shopper.shown
-    service.store.end_session(shopper.stored()["session"]["id"])
+    service.store.erase_session(shopper.stored()["session"]["id"])
     assert "Your earlier conversation has ended" in shopper.open().text and len(shopper.shown) == 8
 
 
