@@ -12,7 +12,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
 from fashioniq.exports.folder import check_folder
 from fashioniq.files import atomic_write, discard, write_json, write_text
-from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, weights_file
+from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, weights_file, write_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.weights import load_wording
 
@@ -42,7 +42,7 @@ def export_huggingface(run: Path, out: Path) -> int:
             with atomic_write(out / name) as temporary:
                 temporary.write_bytes((run / name).read_bytes())
     write_text(out / "README.md", text + "\n")
-    write_json(out / "model.json", msgspec.to_builtins(about))
+    write_run(out, about)
     return len(found)
 
 

@@ -1,8 +1,8 @@
 """Description of a trained model: model.json in the folder of a run, beside its weights (runs/weights.py).
 
-The classes below define model.json for reading and writing: their fields are its keys, in this order.
-Keys of later versions are ignored; a key with the default UNSET may be absent. `checksum` is that of
-the weights.
+The classes below define model.json for reading and writing: their fields are its keys, in this order, but for those
+that training ends with, which come last. Keys of later versions are ignored; a key with the default UNSET may be
+absent. `checksum` is that of the weights.
 """
 
 from pathlib import Path
@@ -44,8 +44,17 @@ class DialoguesOrigin(msgspec.Struct, kw_only=True):
     coverage: dict[str, float] = {}
 
 
-class _WithWords(msgspec.Struct, kw_only=True):
+class _Trained(msgspec.Struct, kw_only=True):
+    """Keys of every model.json, of which those that training ends with come last."""
+
+    KIND: ClassVar[str]
     version: str = __version__
+    metrics: Figures | UnsetType = UNSET
+    checksum: str | UnsetType = UNSET
+    provenance: Provenance | UnsetType = UNSET
+
+
+class _WithWords(_Trained, kw_only=True):
     kind: str
     category: str
     attrs: bool
@@ -65,9 +74,6 @@ class CaptionerRun(_WithWords, kw_only=True):
 
     KIND: ClassVar[str] = "captioner"
     captions_true: float | UnsetType = UNSET
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
 class RetrieverRun(_WithWords, kw_only=True):
@@ -86,19 +92,15 @@ class RetrieverRun(_WithWords, kw_only=True):
     dialogs: str = ""
     errors: float = 0.0
     exclude_shown: bool = False
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
-class DialogEncoderRun(msgspec.Struct, kw_only=True):
+class DialogEncoderRun(_Trained, kw_only=True):
     """model.json of a text encoder of dialogs.
 
     `encoder` is "transformer", or the CLIP or BLIP whose text half was trained.
     """
 
     KIND: ClassVar[str] = "dialog encoder"
-    version: str = __version__
     model: str
     sizes: dict[str, Any]
     words: list[str]
@@ -109,16 +111,12 @@ class DialogEncoderRun(msgspec.Struct, kw_only=True):
     loss: str = ""
     mask: str = ""
     data: DialoguesOrigin
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
-class PredictorRun(msgspec.Struct, kw_only=True):
+class PredictorRun(_Trained, kw_only=True):
     """model.json of an attribute predictor. `category` is "all" for the first stage, of all garments."""
 
     KIND: ClassVar[str] = "attribute predictor"
-    version: str = __version__
     kind: str
     category: str
     encoder: str
@@ -128,12 +126,9 @@ class PredictorRun(msgspec.Struct, kw_only=True):
     pictures: str | UnsetType = UNSET
     data: dict[str, Any] | UnsetType = UNSET
     coverage: dict[str, float] | UnsetType = UNSET
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
-class GeneratorRun(msgspec.Struct, kw_only=True):
+class GeneratorRun(_Trained, kw_only=True):
     """model.json of a picture generator.
 
     `evaluation` has the shares of the words that an attribute predictor finds in its pictures, and is unset without
@@ -141,7 +136,6 @@ class GeneratorRun(msgspec.Struct, kw_only=True):
     """
 
     KIND: ClassVar[str] = "generator"
-    version: str = __version__
     kind: str
     category: str
     sizes: dict[str, Any]
@@ -152,12 +146,9 @@ class GeneratorRun(msgspec.Struct, kw_only=True):
     data: dict[str, Any] | UnsetType = UNSET
     coverage: dict[str, float] | UnsetType = UNSET
     evaluation: dict[str, Any] | UnsetType = UNSET
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
-class ChatSearcherRun(msgspec.Struct, kw_only=True):
+class ChatSearcherRun(_Trained, kw_only=True):
     """model.json of a ChatSearcher.
 
     `language_model` is a folder or a name of the hub, "" for a decoder of our own; of what was not trained,
@@ -165,7 +156,6 @@ class ChatSearcherRun(msgspec.Struct, kw_only=True):
     """
 
     KIND: ClassVar[str] = "chatsearcher"
-    version: str = __version__
     kind: str
     stage: str
     language_model: str
@@ -175,25 +165,18 @@ class ChatSearcherRun(msgspec.Struct, kw_only=True):
     features: dict[str, Any]
     negatives: str
     data: DialoguesOrigin
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
-class ZeroShotRun(msgspec.Struct, kw_only=True):
+class ZeroShotRun(_Trained, kw_only=True):
     """model.json of a search without training; `shown` is the weight of the product talked about."""
 
     KIND: ClassVar[str] = "zero-shot search"
-    version: str = __version__
     kind: str
     category: str
     encoder: str
     features: StoreIdentity
     data: CatalogOrigin
     shown: float = 0.5
-    metrics: Figures | UnsetType = UNSET
-    checksum: str | UnsetType = UNSET
-    provenance: Provenance | UnsetType = UNSET
 
 
 Run = (
@@ -231,7 +214,9 @@ R = TypeVar("R", bound=Run)
 
 def write_run(run: Path, about: Run) -> None:
     """Write `model.json`."""
-    write_json(run / "model.json", msgspec.to_builtins(about))
+    content = msgspec.to_builtins(about)
+    last = {name: content.pop(name) for name in ("metrics", "checksum", "provenance") if name in content}
+    write_json(run / "model.json", content | last)
 
 
 def a_or_an(name: str) -> str:
