@@ -71,8 +71,7 @@ def search_space(
         trained, joined = load_dialog_encoder(Path(encoder), opened)
         trained.to(device)
         items = opened.items(ids)
-        with torch.no_grad():
-            vectors_ND = unit(items.to(device).embedded(trained.embed_images))
+        vectors_ND = unit(items.to(device).embedded(trained.embed_images))
         about = {
             "encoder": encoder,
             "model": "dialog encoder",

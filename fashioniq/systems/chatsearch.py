@@ -178,8 +178,7 @@ def _retriever(
     store = FeatureStore(Path(settings.features[0]))
     model, vocabulary, _ = load_retriever(run, read_run(run, RetrieverRun).category, store)
     items = store.items(features.ids).to(device)
-    with torch.no_grad():
-        gallery = Gallery(items, items.embedded(model.to(device).embed_images))
+    gallery = Gallery(items, items.embedded(model.to(device).embed_images))
 
     @torch.no_grad()
     def queries(samples: Sequence[ConversationContent]) -> Found | None:

@@ -96,8 +96,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     parts = parts_of(options, options.run)
     if options.only_user == "sessions":
         return session_tasks(options, parts)
-    with torch.no_grad():
-        gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
+    gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
     system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)

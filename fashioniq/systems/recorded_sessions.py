@@ -54,8 +54,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     assert folder is not None, "checked by check_sessions"
     covered = len(parts.items) / len(parts.catalog.ids(options.split))
     usable = _usable(options, parts)
-    with torch.no_grad():
-        gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
+    gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, RecordedItems(torch.tensor([])), gallery, parts.vocabulary, cards)
     assert options.run is not None, "the folder of the results depends on it"

@@ -114,7 +114,6 @@ class RetrieverTraining(FusedTraining):
         self.galleries[split] = self._gallery(items)
         self.source.enter(split, self.current_epoch, self.device)
 
-    @torch.no_grad()
     def _gallery(self, items: Items) -> Gallery:
         return Gallery(items, items.embedded(self.model.embed_images))
 
