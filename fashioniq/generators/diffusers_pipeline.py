@@ -19,7 +19,7 @@ from PIL import Image
 
 from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, checksum, refuse_special, why
-from fashioniq.generators.pictures import Generated, PictureRequest, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, judged
 from fashioniq.hub import use_cache_if_offline
 
 _READ = ("model_index.json", "*/*.json", "*/*.safetensors", "*/*.txt", "*/*.model")  # files of a pipeline
@@ -138,13 +138,7 @@ class DiffusersPipeline:
         if not np.isfinite(pixels).all():
             return outcome._replace(status="black", reason="values that are not finite; try another dtype")
         picture = Image.fromarray((pixels * 255).round().astype(np.uint8))
-        if is_black(picture):
-            return outcome._replace(status="black", reason="a picture of one color")
-        size = self.settings.size
-        if picture.size != (size, size):
-            reason = f"expected {size}×{size} pixels, found {picture.width}×{picture.height}"
-            return outcome._replace(picture=picture, status="wrong size", reason=reason)
-        return outcome._replace(picture=picture, status="ok")
+        return judged(outcome, picture, self.settings.size)
 
     def _sent(self, prompt: str) -> str:
         kept = [_kept(one, prompt, self.settings.tokens) for one in self._tokenizers]

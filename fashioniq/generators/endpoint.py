@@ -15,7 +15,7 @@ import httpx
 from fashioniq.data.images import UnreadableImage, decode_image
 from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, one_line
-from fashioniq.generators.pictures import Generated, PictureRequest, is_black
+from fashioniq.generators.pictures import Generated, PictureRequest, judged
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.llm.endpoint import blocked, is_late, is_retried, key_headers, open_endpoint, reason, refused
 
@@ -102,8 +102,10 @@ class PictureEndpoint:
         outcome = outcome._replace(revised=data.revised_prompt)
         try:
             if data.b64_json:
-                return self._judged(outcome, base64.b64decode(data.b64_json))
-            return self._judged(outcome, await _download(web, data.url, self.retries))
+                content = base64.b64decode(data.b64_json)
+            else:
+                content = await _download(web, data.url, self.retries)
+            return judged(outcome, decode_image(content), self.size)
         except UnreadableImage as error:
             return outcome._replace(reason=f"unreadable picture: {error}")
         except ValueError:
@@ -123,15 +125,6 @@ class PictureEndpoint:
         said = error.body.get("message") if isinstance(error.body, dict) else None
         about = f": {one_line(str(said).replace(key, '…'), 200)}" if said else ""
         return outcome._replace(reason=f"status {status}{about}")
-
-    def _judged(self, outcome: Generated, content: bytes) -> Generated:
-        picture = decode_image(content)
-        if is_black(picture):
-            return outcome._replace(status="black", reason="a picture of one color")
-        if self.size is not None and picture.size != (self.size, self.size):
-            reason = f"expected {self.size}×{self.size} pixels, found {picture.width}×{picture.height}"
-            return outcome._replace(picture=picture, status="wrong size", reason=reason)
-        return outcome._replace(picture=picture, status="ok")
 
 
 def _flaw(content: bytes) -> str:

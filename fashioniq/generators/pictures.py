@@ -57,6 +57,16 @@ def is_black(picture: Image) -> bool:
     return bool(pixels.max() < DARK or pixels.std() < FLAT)
 
 
+def judged(outcome: Generated, picture: Image, size: int | None) -> Generated:
+    """The outcome with a picture, which has to show something, and to have this size if it is not None."""
+    if is_black(picture):
+        return outcome._replace(status="black", reason="a picture of one color")
+    if size is not None and picture.size != (size, size):
+        reason = f"expected {size}×{size} pixels, found {picture.width}×{picture.height}"
+        return outcome._replace(picture=picture, status="wrong size", reason=reason)
+    return outcome._replace(picture=picture, status="ok")
+
+
 def generate_usable(generator: Generator, requests: Sequence[PictureRequest]) -> list[list[Generated]]:
     """All attempts for each request, the last of which is the outcome.
 
