@@ -128,10 +128,12 @@ def start_linear(
 ) -> None:
     """Fit a new linear retriever with these bigrams to examples whose products are all in `items`."""
     model.bigram_G.copy_(torch.tensor(bigrams, dtype=torch.long))
-    _fit(model, examples, items, vocabulary)
+    fit_ridge(model, examples, items, vocabulary)
 
 
-def _fit(model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary) -> None:
+def fit_ridge(
+    model: LinearRetriever, examples: Sequence[Example], items: Items, vocabulary: Vocabulary
+) -> None:
     """Fit the image embedding and the weights of a model that has its bigrams, with the usual penalty."""
     embed_by_principal_components(model, items.features_ND)
     Fitting(model, vocabulary, items, examples).solve(PENALTY)
@@ -141,7 +143,7 @@ def fit_listener(pairs: Sequence[Pair], items: Items, vocabulary: Vocabulary) ->
     """Fit a listener to the captions of pairs; its width is that of the features, at most `LISTENER_WIDTH`."""
     examples, features = examples_of(pairs), items.features_ND.shape[1]
     model = new_linear(examples, vocabulary, features, width=min(features, LISTENER_WIDTH))
-    _fit(model, examples, items, vocabulary)
+    fit_ridge(model, examples, items, vocabulary)
     return Listener(model, vocabulary)
 
 

@@ -19,13 +19,7 @@ from fashioniq.loop.weighing import CAPTIONS, LEXICAL, Asked, best_weights
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.runs.weights import save_wording
-from fashioniq.training.linear import (
-    PENALTY,
-    Fitting,
-    embed_by_principal_components,
-    examples_of,
-    new_linear,
-)
+from fashioniq.training.linear import examples_of, fit_ridge, new_linear
 from fashioniq.training.said import MOST, Says, colors_by_pixels, said_of, solve, with_said
 
 LEAST = 5  # products with a label
@@ -117,8 +111,7 @@ def fit_weights(
         return obeying(LEXICAL[1]), {}
     examples = examples_of(rest)
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
-    embed_by_principal_components(model, items.features_ND)
-    Fitting(model, vocabulary, items, examples).solve(PENALTY)
+    fit_ridge(model, examples, items, vocabulary)
     said = said_of(catalog, items, rest, pixels)
     of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
     by_sight = SeenLabels(of_labels, list(said.kinds), items, said.hues)
