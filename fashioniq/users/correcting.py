@@ -5,8 +5,7 @@ description. Here both work on attribute words; the labels of the target are kno
 """
 
 import random
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -15,11 +14,8 @@ from fashioniq.data.statements import Labels
 from fashioniq.data.topics import Topic
 from fashioniq.loop.messages import Message
 
-
-class Sight(Protocol):
-    """Reads the attribute words of what was offered, one set per dialog; None where nothing can be seen."""
-
-    def __call__(self, offer: Message) -> Sequence[Words | None]: ...
+# reads the attribute words of what was offered, one set per dialog; None where nothing can be seen
+Sight = Callable[[Message], Sequence[Words | None]]
 
 
 def compare(topics: Sequence[Topic], target: Words, seen: Words, said: Words) -> list[Topic]:
