@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from fashioniq.data.conversation_records import PLACEHOLDER
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
+from fashioniq.llm.completer import Completer
 
 VERSION = "1"  # of the prompts; a part of the key of the cache, as it is in the prompts
 ATTEMPTS = 3  # answers that are asked for until one has the form
@@ -37,12 +38,10 @@ Description: """
 _AGAIN = "\n\nAttempt {}: the reply before was not JSON of this form. Reply with the JSON alone."
 
 
-class TokenCounter(Protocol):
+class TokenCounter(Completer, Protocol):
     """A language model that counts its tokens."""
 
     tokens: dict[str, int]
-
-    def complete(self, prompts: Sequence[str], tokens: int) -> list[str]: ...
 
 
 class LanguageModelWriter:
