@@ -77,6 +77,7 @@ DETAIL_CLAUSES: dict[str, tuple[tuple[Clause, ...], Clause, str]] = {  # present
         "no bell sleeves",
     ),
 }
+# details of a plain garment in its second colour, besides the print
 IN_SECOND_COLOUR = {"belt", "bow", "trim"}
 FORMAL = {
     "sporty": 0,

@@ -9,6 +9,7 @@ from fashioniq.sample.clauses import (
     CLOSURE_CLAUSES,
     COLOUR_WORDS,
     FIT_CLAUSES,
+    IN_SECOND_COLOUR,
     LENGTH_CLAUSES,
     NECK_CLAUSES,
     PATTERN_CLAUSES,
@@ -22,8 +23,6 @@ from fashioniq.sample.garments import DETAILS, Garment
 
 ROUNDS = 10
 _TWO_ATTRIBUTES = 0.6  # share of captions with two attributes; the others have one
-# details of a plain garment in its second colour, besides the print
-_IN_SECOND_COLOUR = ("belt", "bow", "trim")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
 def topics_of(garment: Garment) -> dict[str, QuestionVariants]:
     """All topics of a garment, at least thirteen."""
     plain, noun = garment.pattern == "solid", singular(garment.category)
-    two_coloured = not plain or garment.motif or any(name in garment.details for name in _IN_SECOND_COLOUR)
+    two_coloured = not plain or garment.motif or any(name in garment.details for name in IN_SECOND_COLOUR)
     patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])
     topics = {
         "colour": QuestionVariants(
@@ -122,7 +121,7 @@ def _detail(name: str, garment: Garment) -> QuestionVariants:
     coloured = (
         f"{garment.second} {name}" if name == "trim" else f"{article(garment.second)} {garment.second} {name}"
     )
-    in_second = name in _IN_SECOND_COLOUR and garment.pattern != "color block"
+    in_second = name in IN_SECOND_COLOUR and garment.pattern != "color block"
     return QuestionVariants(questions, ("yes", f"yes, {coloured if in_second else thing}"))
 
 
