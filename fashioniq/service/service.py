@@ -4,7 +4,6 @@ A session is its list of turns in the database. The state of its dialog is a cac
 another process, it is replayed from the turns.
 """
 
-import hashlib
 import hmac
 import random
 import secrets
@@ -31,6 +30,7 @@ from fashioniq.service.searches import Searches, Wanted, Watch, check_known, row
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
+from fashioniq.service.store.keys import hashed
 from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, unsaid, wishes_of
 from fashioniq.service.understanding import Understood, said, understood, without
 from fashioniq.service.uploads import stored
@@ -88,7 +88,7 @@ class Service:
             consent=request.consent,
             policy_version=POLICY,
             origin=origin,  # type: ignore[arg-type]
-            token_sha256=_sha256(token),
+            token_sha256=hashed(token),
             created_at=now,
             last_at=now,
             arm=contenders.arm,
@@ -113,9 +113,9 @@ class Service:
         first = row_of(session.id, 0, given.live, given.ranking, wanted, at=self.store.now())
         heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
         first = replace(first, kind="start", about=about, says=says, heard=heard)
-        stored_key = f"{_sha256(secret)[:16]}:{key}" if key else None
+        stored_key = f"{hashed(secret)[:16]}:{key}" if key else None
         with store_errors():
-            sha256 = _sha256(request.model_dump_json())
+            sha256 = hashed(request.model_dump_json())
             session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
             self.states.remember(stored.query_id, given.live)
@@ -126,7 +126,7 @@ class Service:
         """The session with this id and token."""
         with store_errors():
             session = self.store.session(session_id)
-        if session is None or not hmac.compare_digest(session.token_sha256 or "", _sha256(token or "")):
+        if session is None or not hmac.compare_digest(session.token_sha256 or "", hashed(token or "")):
             raise Problem("unknown-session")
         return session
 
@@ -153,7 +153,7 @@ class Service:
 
         The same request with the same key gets the answer of the first one.
         """
-        watch, sha256 = Watch(), _sha256(request.model_dump_json())
+        watch, sha256 = Watch(), hashed(request.model_dump_json())
         contenders = self.experiments.contenders(session)
         served = contenders.models[0]
         request = served.spelled(request)
@@ -289,7 +289,3 @@ class Service:
 
 def _token(secret: str, key: str) -> str:
     return hmac.digest(secret.encode(), key.encode(), "sha256").hex()
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -20,7 +20,7 @@ class Keys(Database):
         """Create a key; return its id, and its secret, which is not stored: ID.RANDOM."""
         id = f"key_{token_hex(6)}"
         secret = f"{id}.{token_urlsafe(32)}"
-        values = {"id": id, "sha256": _sha256(secret), "scopes": list(scopes), "limits": limits or {}}
+        values = {"id": id, "sha256": hashed(secret), "scopes": list(scopes), "limits": limits or {}}
         self.write(lambda connection: connection.execute(insert(api_key).values(values)))
         return id, secret
 
@@ -28,7 +28,7 @@ class Keys(Database):
         """The key with a secret, or None if there is none or it was revoked."""
         valid = api_key.c.id == secret.partition(".")[0], api_key.c.revoked_at.is_(None)
         found = self.read(lambda connection: connection.execute(select(api_key).where(*valid)).one_or_none())
-        if found is None or not hmac.compare_digest(found.sha256, _sha256(secret)):
+        if found is None or not hmac.compare_digest(found.sha256, hashed(secret)):
             return None
         return KeyRow(id=found.id, scopes=found.scopes, limits=found.limits)
 
@@ -40,5 +40,6 @@ class Keys(Database):
         )
 
 
-def _sha256(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def hashed(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
