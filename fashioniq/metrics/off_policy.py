@@ -5,13 +5,14 @@ models"; Joachims, Swaminathan and Schnabel 2017): the expected reward of an ans
 examination × relevance. The value of a model is the mean reward of its first K products per answer.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +20,6 @@ CLIP = 100.0  # greatest weight of a reward; those of 8 places and 50 ranks stay
 FOLDS = 5  # of sessions; the reward model of a fold is fitted to the others
 STRENGTH = 20.0  # examined products of the prior of a cell of the reward model
 DEEPEST = 50  # ranks of the running model that the exploration draws from
-_CLOSE = 1e-9  # to an edge, relative to its distance
 
 
 @dataclass(frozen=True)
@@ -210,55 +210,34 @@ def _table(log: LoggedAnswers, chosen_N: NDArray[np.bool_]) -> Floats:
 
 def _compared(log: LoggedAnswers, running_N: Floats, new_N: Floats) -> PolicyComparison:
     weight_NK = log.weights(log.new_rank_NK) - log.weights(log.running_rank_NK)
-    least, most = np.clip([weight_NK.min(), weight_NK.max()], -CLIP, CLIP)
-    low, high = cluster_interval(new_N - running_N, log.cluster_N, float(least), float(most))
+    rare = float(weight_NK.flat[np.abs(weight_NK).argmax()])
+    low, high = cluster_interval(new_N - running_N, log.cluster_N, max(-CLIP, min(rare, CLIP)))
     return PolicyComparison(float(running_N.mean()), float(new_N.mean()), low, high)
 
 
-def cluster_interval(
-    value_N: Floats, cluster_N: NDArray[np.int64], least: float = 0.0, most: float = 0.0
-) -> tuple[float, float]:
+def cluster_interval(value_N: Floats, cluster_N: NDArray[np.int64], rare: float = 0.0) -> tuple[float, float]:
     """95 % interval of the mean of values that are independent between clusters only; infinite for one cluster.
 
-    By empirical likelihood (Owen 1988) of the linearized ratio of sums: the means of all distributions over the
-    clusters that are not too improbable. A few rewards have great weights, and a log in which they are missing looks
-    too certain, so that the distributions may contain a cluster with one more value of `least` or `most`, whether there
-    is one or not (Karampatziakis, Langford and Mineiro 2020, "Empirical likelihood for contextual bandits").
+    Student's interval of the linearized ratio of sums, corrected for skewness (Hall 1992, "On the removal of skewness
+    by transformation"). A few rewards have great weights, and a log in which they are missing looks too certain: on the
+    side of `rare`, the greatest such weight, the interval is instead Student's with one more answer of this value.
     """
     sum_C, count_C = np.bincount(cluster_N, value_N), np.bincount(cluster_N)
     clusters, mean = len(sum_C), float(value_N.mean())
     if clusters < 2:
         return -np.inf, np.inf
     residual_C = (sum_C - mean * count_C) / count_C.mean()
-    quantile = float(stats.f.ppf(0.95, 1, clusters - 1))
+    square, quantile = float((residual_C**2).mean()), float(stats.t.ppf(0.975, clusters - 1))
+    skewness = float((residual_C**3).mean()) / max(square**1.5, 1e-300)
 
-    def limit(edge: float) -> float:
-        """How far the mean may be from the observed one toward the edge, the farthest value that there may be."""
-        if abs(edge) < _CLOSE:
-            return 0.0
-        towards_C, farthest = residual_C * np.sign(edge), abs(edge)
+    def moved(by: float) -> float:
+        shifted = by / np.sqrt(clusters) - skewness / (6 * clusters)
+        root = 3 * (np.cbrt(1 + skewness * shifted) - 1) / skewness if abs(skewness) > 1e-9 else shifted
+        return float(root * np.sqrt(square * clusters / (clusters - 1)))
 
-        def excess(by: float) -> float:
-            return _improbability(by - towards_C, farthest - by) - quantile
-
-        nearly = farthest * (1 - _CLOSE)
-        away = optimize.brentq(excess, farthest * _CLOSE, nearly) if excess(nearly) > 0 else farthest
-        return float(np.copysign(away, edge))
-
-    low = limit(min(residual_C.min(), least / count_C.mean()))
-    high = limit(max(residual_C.max(), most / count_C.mean()))
-    return mean + low, mean + high
-
-
-def _improbability(below_C: Floats, edge: float) -> float:
-    """−2 log of the empirical likelihood ratio of a mean, above the observed one, that is this far above the values.
-
-    The edge is so far above the mean; the weights of the values are proportional to 1 / (1 + tilt × below).
-    """
-
-    def slope(tilt: float) -> float:
-        return float((below_C / (1 + tilt * below_C)).sum())
-
-    most = (1 - _CLOSE) / edge
-    tilt = most if slope(most) >= 0 else optimize.brentq(slope, 0, most)
-    return float(2 * np.log1p(tilt * below_C).sum())
+    wide = quantile * math.sqrt(
+        (square * clusters + (rare / count_C.mean()) ** 2) / clusters / (clusters - 1)
+    )
+    low = mean - (wide if rare < 0 else moved(quantile))
+    high = mean + (wide if rare > 0 else -moved(-quantile))
+    return low, high

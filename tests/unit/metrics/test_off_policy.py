@@ -5,9 +5,6 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import optimize, stats
 
 from fashioniq.metrics.off_policy import (
     CLIP,
@@ -162,37 +159,6 @@ def test_a_repeated_answer_of_a_session_does_not_narrow_the_interval():
     assert cluster_interval(np.repeat(difference_N, 3), np.repeat(session_N, 3)) == pytest.approx(once)
     apart = cluster_interval(np.repeat(difference_N, 3), np.arange(120))
     assert apart[1] - apart[0] < 0.7 * (once[1] - once[0])
-
-
-def test_the_interval_of_a_share_is_that_of_the_binomial_likelihood():
-    found_N, quantile = np.repeat([1.0, 0.0], [12, 38]), stats.f.ppf(0.95, 1, 49)
-
-    def excess(share: float) -> float:
-        return 2 * (12 * np.log(12 / 50 / share) + 38 * np.log(38 / 50 / (1 - share))) - quantile
-
-    expected = optimize.brentq(excess, 1e-9, 12 / 50), optimize.brentq(excess, 12 / 50, 1 - 1e-9)
-    assert cluster_interval(found_N, np.arange(50)) == pytest.approx(expected)
-
-
-def test_the_interval_without_any_reward_is_that_of_a_reward_which_was_not_seen():
-    nothing_N, quantile = np.zeros(40), stats.f.ppf(0.95, 1, 39)
-    assert cluster_interval(nothing_N, np.arange(40)) == (0, 0)
-    expected = 7 * (1 - np.exp(-quantile / 80))  # one cluster more, of this probability
-    assert cluster_interval(nothing_N, np.arange(40), -2, 7) == pytest.approx((-expected * 2 / 7, expected))
-
-
-@given(
-    st.lists(st.tuples(st.floats(-1e3, 1e3), st.integers(0, 9)), min_size=1, max_size=30),
-    st.floats(0, 1e4),
-    st.floats(0, 1e4),
-)
-def test_the_interval_has_the_mean_and_grows_with_what_there_may_be(values, least, most):
-    value_N, cluster_N = (np.array(one) for one in zip(*values, strict=True))
-    narrow, wide = (cluster_interval(value_N, cluster_N, *edges) for edges in ((0.0, 0.0), (-least, most)))
-    slack = 1e-6 * (1 + np.abs(value_N).max())
-    assert narrow[0] - slack <= value_N.mean() <= narrow[1] + slack
-    assert wide[0] <= narrow[0] + slack
-    assert wide[1] >= narrow[1] - slack
 
 
 def test_one_session_gives_no_interval():
