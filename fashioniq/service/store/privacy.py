@@ -68,7 +68,7 @@ class Privacy(Database):
         """Everything stored about a session except hashes of secrets, as JSON values. Empty without a session."""
 
         def rows(connection: Connection, table: Any, column: Any, order: Any) -> list[dict[str, Any]]:
-            hidden = ("token_sha256", "request_sha256")
+            hidden = ("token_sha256", "request_hmac")
             columns = [one for one in table.c if one.name not in hidden]
             found = connection.execute(select(*columns).where(column == id).order_by(order))
             return [msgspec.to_builtins(dict(row._mapping)) for row in found]
@@ -144,7 +144,7 @@ def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:
     aged = turn.c.created_at < now - TEXT_KEPT
     # words that the vocabulary lacks, such as names, are also in `heard`
     texts = update(turn).where(aged, turn.c.says.is_not(None) | turn.c.question.is_not(None))
-    without_key = {"idem_key": None, "request_sha256": None}
+    without_key = {"idem_key": None, "request_hmac": None}
     counts = {
         "texts": connection.execute(texts.values(says=None, question=None, heard={})).rowcount,
         "pictures": connection.execute(delete(picture).where(picture.c.expires_at <= now)).rowcount,

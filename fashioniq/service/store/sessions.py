@@ -20,7 +20,7 @@ from fashioniq.service.store.rows import (
     TurnRow,
 )
 from fashioniq.service.store.scrub import scrub, scrub_all
-from fashioniq.service.store.subjects import are_erased
+from fashioniq.service.store.subjects import are_erased, request_hmac
 from fashioniq.service.store.tables import event, picture, session, turn
 
 
@@ -43,7 +43,8 @@ class Sessions(Database):
                 return known, find(connection, TurnRow, of_session, order=[turn.c.n, turn.c.created_at])[0]
             if are_erased(connection, [new.id]):
                 raise Gone(new.id)
-            values = asdict(new) | {"consent_at": new.created_at, "idem_key": key, "request_sha256": sha256}
+            request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
+            values = asdict(new) | {"consent_at": new.created_at} | request
             connection.execute(insert(session).values(values))
             return new, _insert_turn(connection, first, None, None)
 
@@ -214,9 +215,9 @@ def _by_key(
     if key is None:
         return None
     columns = id.table.c
-    asked = select(id, columns.request_sha256).where(columns.idem_key == key, *where)
+    asked = select(id, columns.request_hmac).where(columns.idem_key == key, *where)
     for stored, request in connection.execute(asked):
-        if request != sha256:
+        if request != request_hmac(connection, key, sha256):
             raise KeyReused
         return stored
     return None
@@ -242,5 +243,6 @@ def _insert_turn(connection: Connection, new: TurnRow, key: str | None, sha256: 
         question=new.question and scrub(new.question),
         heard=scrub_all(new.heard),
     )
-    connection.execute(insert(turn).values(asdict(stored) | {"idem_key": key, "request_sha256": sha256}))
+    request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
+    connection.execute(insert(turn).values(asdict(stored) | request))
     return stored

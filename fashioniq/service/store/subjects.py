@@ -1,4 +1,4 @@
-"""Hashes in place of ids: of clients in the log, and of erased sessions. Their secrets are in the database."""
+"""Hashes in place of ids and requests, with secrets of the database: of clients, sessions and repeatable requests."""
 
 import hmac
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from fashioniq.service.store.database import those_in
 from fashioniq.service.store.tables import erasure, secret
 
 DAYS = 90  # that a secret for clients is used
-ERASED = 0  # epoch of the secret for sessions, which never changes
+ERASED = 0  # epoch of the secret for sessions and requests, which never changes
 
 
 def epoch_of(at: datetime) -> int:
@@ -43,6 +43,18 @@ def subjects(connection: Connection, session_ids: Iterable[str]) -> dict[str, st
     value = secret_of(connection, ERASED)
     assert value is not None, "the first migration creates it"
     return {hashed(id, value): id for id in session_ids}
+
+
+def request_hmac(connection: Connection, key: str | None, sha256: str | None) -> str | None:
+    """What is stored of a request with an idempotency key, from its SHA-256; None without a key.
+
+    The secret never changes: those for clients would refuse a request that is repeated when their 90 days are over.
+    """
+    if key is None or sha256 is None:
+        return None
+    value = secret_of(connection, ERASED)
+    assert value is not None, "the first migration creates it"
+    return hashed(sha256, value)
 
 
 def are_erased(connection: Connection, session_ids: Sequence[str]) -> set[str]:

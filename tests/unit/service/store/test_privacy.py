@@ -1,3 +1,4 @@
+import hashlib
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -5,7 +6,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from fashioniq.service.store import EventRow, ExportRow, Gone
+from fashioniq.service.store import EventRow, ExportRow, Gone, tables
+from fashioniq.service.store.subjects import epoch_of
 from fashioniq.service.store.tables import erasure
 
 DAY = {"days": 1}
@@ -166,6 +168,32 @@ def test_an_idempotency_key_is_free_again_after_a_day(store, log, clock):
     clock.move(hours=25)
     store.sweep()
     assert log.say(key="key").n == first.n + 1
+
+
+def requests(store):
+    """Keys of requests and the hashes that are stored of them."""
+
+    def work(connection):
+        asked = [select(one.c.idem_key, one.c.request_hmac) for one in (tables.session, tables.turn)]
+        return {tuple(row) for one in asked for row in connection.execute(one)}
+
+    return store.read(work)
+
+
+def test_requests_without_a_key_leave_no_hash_and_others_one_that_needs_the_secret(store, log, clock):
+    sha256 = hashlib.sha256(b'{"client_id":"4711"}').hexdigest()
+    clock.move(days=10)
+    period = epoch_of(clock())
+    for id, key in (("s", None), ("t", "key")):
+        store.add_session(log.session(id, consent="service"), log.turn(id), key, sha256)
+        store.add_turn(log.turn(id, "is navy"), 1, key, sha256)
+    assert {key for key, hashed in requests(store) if hashed} == {"key"}
+    assert (None, None) in requests(store) and sha256 not in str(requests(store))
+    clock.move(hours=23)
+    assert epoch_of(clock()) == period + 1 and store.repeated("t", "key", sha256).says == "is navy"
+    clock.move(hours=2)
+    store.sweep()
+    assert requests(store) == {(None, None)}
 
 
 def test_many_sessions_without_consent_are_swept(store, log, clock, monkeypatch):

@@ -1,4 +1,5 @@
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
 from fashioniq.files import UserError
-from fashioniq.service.store import Store, Unavailable
+from fashioniq.service.store import KeyReused, Store, Unavailable
 from fashioniq.service.store.engine import engine_of
 from fashioniq.service.store.schema import migrate
 from fashioniq.service.store.tables import METADATA
@@ -59,6 +60,36 @@ def test_earlier_training_data_keep_their_folder(connected):
         assert connection.execute(text("SELECT subject_hmac, removed_at FROM export_session")).all() == [
             ("h", None)
         ]
+
+
+def test_hashes_of_earlier_requests_are_removed_or_get_a_secret(connected, fresh_url):
+    with connected.begin() as connection:
+        migrate(connection, "0004")
+        for id, key in (("s", None), ("t", "key")):
+            values = {"id": id, "key": key, "at": "2026-11-22 12:00:00"}
+            connection.execute(
+                text(
+                    "INSERT INTO session (id, category, model, consent, consent_at, origin, idem_key, request_sha256, "
+                    "created_at, last_at) VALUES (:id, 'dresses', 'm', 'none', :at, 'api', :key, 'hash', :at, :at)"
+                ),
+                values,
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO turn (query_id, session_id, n, kind, word_ids, filters, shown, heard, eligible, took_ms, "
+                    "idem_key, request_sha256, created_at) "
+                    "VALUES (:id, :id, 1, 'says', '[]', '{}', '[]', '{}', 0, 0, :key, 'hash', :at)"
+                ),
+                values,
+            )
+    with closing(Store.open(fresh_url)) as store:
+        assert store.repeated("t", "key", "hash").query_id == "t"
+        with pytest.raises(KeyReused):
+            store.repeated("t", "key", "other")
+    with connected.connect() as connection:
+        for table in ("session", "turn"):
+            found = dict(connection.execute(text(f"SELECT idem_key, request_hmac FROM {table}")).all())
+            assert found[None] is None and len(found["key"]) == 64
 
 
 def test_a_database_that_does_not_exist_is_not_created_to_be_read(connected, fresh_url):
