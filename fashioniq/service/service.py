@@ -283,7 +283,7 @@ class Service:
         expires_at = self.store.now() + KEPT
         words = [uploads.words[number - 1] for number in attributes if number]
         with store_errors():
-            id = self.store.add_picture(None, feature, {"ids": attributes}, expires_at)
+            id = self.store.add_picture(feature, {"ids": attributes}, expires_at)
         return UploadReply(picture_id=id, attributes=words, expires_at=expires_at)
 
 

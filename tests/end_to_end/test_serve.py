@@ -100,6 +100,12 @@ def test_a_person_reaches_products_of_a_real_run_in_words_and_by_a_picture(serve
     about = {"says": "is red", "about": seen["picture_id"]}
     again = server.http.post(f"/v1/sessions/{made['session_id']}/turns", json=about, headers=token).json()
     assert of_picture["turn"] == 1 and again["turn"] == 2
+    path = f"/v1/sessions/{started['session_id']}"
+    exported = server.http.get(f"{path}/export", headers=other).json()
+    assert [one["id"] for one in exported["pictures"]] == [seen["picture_id"]]
+    assert server.http.delete(path, headers=other).status_code == 204
+    start = {"category": "dresses", "start": {"picture_id": seen["picture_id"]}}
+    assert server.http.post("/v1/sessions", json=start).json()["code"] == "unknown-picture"
     bad = {"content": b"GIF89a" + bytes(100), "headers": {"Content-Type": "image/gif"}}
     refused = server.http.post("/v1/pictures", params={"category": "dresses"}, **bad)
     assert refused.status_code == 422 and refused.json()["code"] == "unreadable-picture"

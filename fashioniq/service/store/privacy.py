@@ -39,7 +39,10 @@ class Privacy(Database):
         return hashed(composed(client_id), value)
 
     def erase_session(self, id: str) -> None:
-        """Delete a session with its turns, events and pictures, and refuse to store it again."""
+        """Delete a session with its turns, events and pictures, and refuse to store it again.
+
+        Another session that used one of its pictures has to go on without it.
+        """
         self.write(lambda connection: self._erase(connection, [id], always=True))
         clear_files(self.engine)
 
@@ -67,18 +70,18 @@ class Privacy(Database):
     def export_session(self, id: str) -> dict[str, Any]:
         """Everything stored about a session except hashes of secrets, as JSON values. Empty without a session."""
 
-        def rows(connection: Connection, table: Any, column: Any, order: Any) -> list[dict[str, Any]]:
+        def rows(connection: Connection, table: Any, chosen: Any, order: Any) -> list[dict[str, Any]]:
             hidden = ("token_sha256", "request_hmac")
             columns = [one for one in table.c if one.name not in hidden]
-            found = connection.execute(select(*columns).where(column == id).order_by(order))
+            found = connection.execute(select(*columns).where(chosen).order_by(order))
             return [msgspec.to_builtins(dict(row._mapping)) for row in found]
 
         def work(connection: Connection) -> dict[str, Any]:
             return {
-                "session": rows(connection, session, session.c.id, session.c.id),
-                "turns": rows(connection, turn, turn.c.session_id, turn.c.created_at),
-                "events": rows(connection, event, event.c.session_id, event.c.server_at),
-                "pictures": rows(connection, picture, picture.c.session_id, picture.c.id),
+                "session": rows(connection, session, session.c.id == id, session.c.id),
+                "turns": rows(connection, turn, turn.c.session_id == id, turn.c.created_at),
+                "events": rows(connection, event, event.c.session_id == id, event.c.server_at),
+                "pictures": rows(connection, picture, _pictures_of(id), picture.c.id),
             }
 
         stored = self.read(work)
@@ -109,8 +112,9 @@ class Privacy(Database):
         """Delete sessions, and remember the hash of each, or of those in an export."""
         if not ids:
             return
-        by_id = delete(session).where(session.c.id == bindparam("erased"))
-        connection.execute(by_id, [{"erased": id} for id in ids])
+        one: Any = bindparam("erased")
+        for rows in (delete(picture).where(_pictures_of(one)), delete(session).where(session.c.id == one)):
+            connection.execute(rows, [{"erased": id} for id in ids])
         remembered = set(subjects(connection, ids))
         if not always:
             remembered = those_in(connection, export_session.c.subject_hmac, remembered)
@@ -138,6 +142,11 @@ class Privacy(Database):
             )
             self.write(lambda connection: connection.execute(done, [{"one": subject} for subject in begun]))
         return True
+
+
+def _pictures_of(session_id: Any) -> Any:
+    """Condition for the uploaded pictures that a session uses or used."""
+    return picture.c.id.in_(select(turn.c.about).where(turn.c.session_id == session_id))
 
 
 def _sweep_rows(connection: Connection, now: datetime) -> dict[str, int]:

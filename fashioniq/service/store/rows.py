@@ -107,7 +107,6 @@ class PictureRow(msgspec.Struct, frozen=True, kw_only=True):
     """Vector of an uploaded picture; the picture itself is not stored."""
 
     id: str
-    session_id: str | None
     feature: bytes
     attrs: dict[str, Any]
     expires_at: datetime

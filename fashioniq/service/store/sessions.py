@@ -183,24 +183,10 @@ class Sessions(Database):
 
         return self.write(work)
 
-    def add_picture(
-        self, session_id: str | None, feature: bytes, attrs: dict[str, Any], expires_at: datetime
-    ) -> str:
-        """Store the vector of an uploaded picture and return its id. Raises Gone if there is no such session."""
-        new = PictureRow(
-            id=f"pic_{token_hex(16)}",
-            session_id=session_id,
-            feature=feature,
-            attrs=attrs,
-            expires_at=expires_at,
-        )
-
-        def work(connection: Connection) -> None:
-            if session_id is not None and not find(connection, SessionRow, session.c.id == session_id):
-                raise Gone(session_id)
-            connection.execute(insert(picture).values(asdict(new)))
-
-        self.write(work)
+    def add_picture(self, feature: bytes, attrs: dict[str, Any], expires_at: datetime) -> str:
+        """Store the vector of an uploaded picture and return its id."""
+        new = PictureRow(id=f"pic_{token_hex(16)}", feature=feature, attrs=attrs, expires_at=expires_at)
+        self.write(lambda connection: connection.execute(insert(picture).values(asdict(new))))
         return new.id
 
     def picture(self, id: str) -> PictureRow | None:

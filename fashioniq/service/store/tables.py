@@ -46,8 +46,8 @@ def _needed(name: str, kind: Any, *more: Any, **options: Any) -> Column[Any]:
     return Column(name, kind, *more, nullable=False, **options)
 
 
-def _of_session(nullable: bool = False) -> Column[Any]:
-    return Column("session_id", Text, ForeignKey("session.id", ondelete="CASCADE"), nullable=nullable)
+def _of_session() -> Column[Any]:
+    return Column("session_id", Text, ForeignKey("session.id", ondelete="CASCADE"), nullable=False)
 
 
 def _index_where(name: str, *columns: str, where: str, unique: bool = False) -> Index:
@@ -161,15 +161,14 @@ event = Table(
     _needed("server_at", Time),
     Index("event_by_session", "session_id"),
 )
+# `turn.about` names those that a session uses
 picture = Table(
     "picture",
     METADATA,
     Column("id", Text, primary_key=True),
-    _of_session(nullable=True),
     _needed("feature", LargeBinary),
     _needed("attrs", JSON),
     _needed("expires_at", Time, index=True),
-    Index("picture_by_session", "session_id"),
 )
 api_key = Table(
     "api_key",

@@ -26,7 +26,8 @@ def export(id, clock, sessions):
 def test_erasure_deletes_everything_of_a_session(store, log, clock):
     for session in ("s", "t"):
         query = log.start(session, consent="training")[1].query_id
-        log.say(session=session)
+        picture = store.add_picture(b"", {}, clock() + timedelta(**DAY))
+        log.say(session=session, about=picture)
         store.add_events(
             [
                 EventRow(
@@ -34,7 +35,6 @@ def test_erasure_deletes_everything_of_a_session(store, log, clock):
                 )
             ]
         )
-        store.add_picture(session, b"", {}, clock() + timedelta(**DAY))
     picture = store.export_session("s")["pictures"][0]["id"]
     store.erase_session("s")
     assert store.export_session("s") == {} and store.turns("s") == [] and store.picture(picture) is None
@@ -42,10 +42,39 @@ def test_erasure_deletes_everything_of_a_session(store, log, clock):
         [EventRow(event_id="s", query_id=query, session_id="s", action="click", server_at=clock())]
     ) == ["unknown"]
     assert store.erased([*(str(number) for number in range(1_100)), "s"]) == {"s"}
-    assert len(store.export_session("t")["events"]) == 1
+    assert len(store.export_session("t")["events"]) == len(store.export_session("t")["pictures"]) == 1
     store.erase_session("s")  # again, and of an unknown session
     store.erase_session("u")
     assert store.erased(["s", "t", "u"]) == {"s", "u"}
+
+
+def test_pictures_are_exported_and_erased_with_each_session_that_used_them(store, log, clock):
+    expires = clock() + timedelta(**DAY)
+    shared, undone, other = (store.add_picture(b"", {}, expires) for _ in range(3))
+    for session in ("s", "t", "u"):
+        client = store.client_hmac("me" if session == "u" else "you")
+        log.start(session, client=client, consent="service")
+    log.say(about=shared)
+    log.say(about=undone)
+    store.undo("s", 3)
+    log.say(session="t", about=shared)
+    log.say(session="u", about=other)
+    assert {one["id"] for one in store.export_session("s")["pictures"]} == {shared, undone}
+    assert [one["id"] for one in store.export_session("t")["pictures"]] == [shared]
+    store.erase_session("s")
+    assert store.picture(shared) is None is store.picture(undone) and store.turns("t")[1].about == shared
+    assert store.picture(other) is not None
+    store.erase_client("me")
+    assert store.picture(other) is None
+
+
+def test_a_sweep_deletes_pictures_of_the_sessions_that_it_deletes(store, log, clock):
+    picture = store.add_picture(b"", {}, clock() + timedelta(days=2))
+    log.start()
+    log.say(about=picture)
+    clock.move(hours=25)
+    store.sweep()
+    assert store.session("s") is None is store.picture(picture)
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -139,9 +168,7 @@ def test_a_sweep_deletes_what_is_old_and_only_that(store, log, clock):
         log.say(
             "my name is Ada", session, key="key", question="Ada?", heard={"unknown": ["ada"]}, word_ids=[4]
         )
-    pictures = [
-        store.add_picture("training", b"", {}, clock() + timedelta(hours=hours)) for hours in (24, 26)
-    ]
+    pictures = [store.add_picture(b"", {}, clock() + timedelta(hours=hours)) for hours in (24, 26)]
     nothing = {"sessions": 0, "texts": 0, "pictures": 0, "keys": 0, "secrets": 0}
     assert store.sweep() == nothing
     clock.move(hours=23)

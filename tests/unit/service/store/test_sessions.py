@@ -135,12 +135,8 @@ def test_a_session_that_was_erased_takes_no_turn(store, log):
             store.undo(session, 1)
     with pytest.raises(Gone):
         log.start("t")
-    for call in (
-        lambda: store.set_consent("t", "training"),
-        lambda: store.add_picture("t", b"", {}, log.clock()),
-    ):
-        with pytest.raises(Gone):
-            call()
+    with pytest.raises(Gone):
+        store.set_consent("t", "training")
 
 
 def test_consent_and_activity_are_stored(store, log, clock):
@@ -180,27 +176,19 @@ def test_events_are_stored_once_and_only_for_their_session(store, log, clock):
 
 
 def test_a_picture_is_found_until_it_expires(store, log, clock):
-    log.start()
-    expires = clock() + timedelta(hours=24)
-    ids = [store.add_picture(session, b"\x00\xff", {"color": "navy"}, expires) for session in ("s", None)]
-    for id, session in zip(ids, ("s", None), strict=True):
-        picture = store.picture(id)
-        assert (picture.session_id, picture.feature, picture.attrs) == (
-            session,
-            b"\x00\xff",
-            {"color": "navy"},
-        )
+    id = store.add_picture(b"\x00\xff", {"color": "navy"}, clock() + timedelta(hours=24))
+    picture = store.picture(id)
+    assert (picture.feature, picture.attrs) == (b"\x00\xff", {"color": "navy"})
     clock.move(hours=24)
-    assert store.picture(ids[0]) is None and store.picture("unknown") is None
+    assert store.picture(id) is None and store.picture("unknown") is None
 
 
 def test_what_is_stored_of_a_session_is_exported(store, log, clock):
     query = log.start(token_sha256="secret hash")[1].query_id
-    log.say("is navy", key="key")
+    log.say("is navy", key="key", about=store.add_picture(b"vector", {}, clock()))
     store.add_events(
         [EventRow(event_id="e", query_id=query, session_id="s", action="click", server_at=clock())]
     )
-    store.add_picture("s", b"vector", {}, clock())
     exported = store.export_session("s")
     assert {name: len(rows) for name, rows in exported.items() if name != "session"} == {
         "turns": 2,
