@@ -129,14 +129,20 @@ def write_report(folder: Path, gate: Gate) -> None:
     write_learning_page(folder / "report.html", gate)
 
 
+def id_in(folder: Path) -> str | None:
+    """Id of the training data in a folder, None without any."""
+    if not (folder / MARK).exists():
+        return None
+    return str(read_json(folder / MARK, "the id of training data", dict).get("id"))
+
+
 def check_here(export: ExportRow) -> None:
     """Raise UserError if training data are not in their folder, which may have been moved or replaced."""
-    folder, found = Path(export.folder), "none"
+    folder = Path(export.folder)
     with reading(folder, "folder", "put it back"):
-        if (folder / MARK).exists():
-            found = str(read_json(folder / MARK, "the id of training data", dict).get("id"))
-        elif export.id == export.folder and (folder / SESSIONS).exists():  # of a version without ids
-            found = export.id
+        found = id_in(folder) or "none"
+        if found == "none" and export.id == export.folder and (folder / SESSIONS).exists():
+            found = export.id  # of a version without ids
     if found != export.id:
         raise UserError(
             f"expected the training data {export.id} in {folder}, found {found}; put the folder back and run "

@@ -18,7 +18,7 @@ def forget(settings: Forget) -> bool:
     store = Store.open(settings.database, create=False)
     try:
         for id in settings.deleted:
-            _drop(store, id)
+            _set_deleted(store, id)
         if settings.session:
             if store.session(settings.session) is None and not store.erased([settings.session]):
                 raise UserError(f"no conversation {settings.session} in the database; correct --session")
@@ -52,13 +52,21 @@ def carry_out(store: Store) -> bool:
 
 
 def trained_with_erased(store: Store) -> list[tuple[ExportRow, int]]:
-    """Training data whose run was trained with conversations erased since, or started from such a run; and how many."""
-    exports, counts = store.exports(), store.count_erased()
+    """Training data that were not deleted, whose run was trained with conversations erased since, or started from such
+    a run; and the number of all of these conversations.
+    """
+    exports, held = store.exports(), store.erased_held()
+    erased = {export.id: held.get(export.id, set()) for export in exports}
+    of_run: dict[Path, set[str]] = {}
+    for export in exports:
+        of_run.setdefault(run_of(export), set()).add(export.id)
     for _ in exports:  # each may have started from the run of another one
-        runs = {run_of(export): counts[export.id] for export in exports if export.id in counts}
-        started = {one.id: runs[Path(one.rule["run"])] for one in exports if Path(one.rule["run"]) in runs}
-        counts = started | counts
-    return [(export, counts[export.id]) for export in exports if export.id in counts]
+        for export in exports:
+            base = export.rule.get("training_data")  # not of earlier versions, and a folder can be used again
+            for id in {base} & erased.keys() if base else of_run.get(Path(export.rule["run"]), set()):
+                erased[export.id] |= erased[id]
+    present = [export for export in exports if export.deleted_at is None]
+    return [(export, len(erased[export.id])) for export in present if erased[export.id]]
 
 
 def run_of(export: ExportRow) -> Path:
@@ -77,14 +85,14 @@ def _name_models(store: Store) -> None:
             )
 
 
-def _drop(store: Store, id: str) -> None:
-    """Remove the record of training data. Raises UserError if they exist."""
-    found = [one for one in store.exports() if one.id == id]
+def _set_deleted(store: Store, id: str) -> None:
+    """Store that training data were deleted. Raises UserError if they exist."""
+    found = [one for one in store.exports() if one.id == id and one.deleted_at is None]
     if not found:
         raise UserError(f"expected an id of training data, found --deleted {one_line(id)}; correct it")
     if _is_here(found[0]):
         raise UserError(f"{found[0].folder} still has the training data {id}; remove the folder first")
-    store.drop_export(id)
+    store.set_deleted(id)
 
 
 def _is_here(export: ExportRow) -> bool:

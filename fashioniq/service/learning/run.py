@@ -77,6 +77,7 @@ def learn(settings: Learn) -> Gate:
             rule = Rule(
                 category=catalog.category,
                 run=str(settings.run.resolve()),
+                training_data=export.id_in(settings.run.resolve().parent),
                 cut=chosen.cut.isoformat() if chosen.cut else None,
                 left_out=chosen.counts,
             )

@@ -43,11 +43,12 @@ class Verdict(msgspec.Struct, kw_only=True):
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """How conversations were chosen: for the model of `run`, with those from `cut` on for the test only.
 
-    `left_out` are the numbers that each rule left out.
+    `left_out` are the numbers that each rule left out, `training_data` the id of those that `run` was trained on.
     """
 
     category: str
     run: str
+    training_data: str | None = None
     cut: str | None
     left_out: dict[str, int]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from fashioniq.service.store.database import Database, find, those_in
 from fashioniq.service.store.rows import ExportRow
@@ -15,7 +15,7 @@ _TO_REMOVE = _OF_ERASED, export_session.c.removed_at.is_(None)
 
 
 class Exports(Database):
-    """Which sessions training data hold. A record stays until its folder is deleted."""
+    """Which sessions training data hold. A record remains when its folder is deleted: runs may have started from it."""
 
     def add_export(self, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
         """Store which sessions training data are going to hold.
@@ -34,15 +34,14 @@ class Exports(Database):
         return self.write(work)
 
     def exports(self) -> list[ExportRow]:
-        """All training data."""
+        """All training data, also those whose folder was deleted."""
         return self.read(lambda connection: find(connection, ExportRow, order=[export.c.cut_at, export.c.id]))
 
     def stale_exports(self) -> list[ExportRow]:
         """Training data that hold an erased session, to be written again without it."""
         ids = select(export_session.c.export_id).where(*_TO_REMOVE)
-        return self.read(
-            lambda connection: find(connection, ExportRow, export.c.id.in_(ids), order=[export.c.id])
-        )
+        stale = export.c.id.in_(ids), export.c.deleted_at.is_(None)
+        return self.read(lambda connection: find(connection, ExportRow, *stale, order=[export.c.id]))
 
     def to_remove(self, id: str) -> set[str]:
         """Hashes of the erased sessions that training data hold."""
@@ -56,12 +55,15 @@ class Exports(Database):
         values = [{"one": subject} for subject in hashes]
         self.write(lambda connection: connection.execute(removed, values) if values else None)
 
-    def count_erased(self) -> dict[str, int]:
-        """Number of erased sessions that training data hold or have held, by the id of the data."""
-        asked = select(export_session.c.export_id).where(_OF_ERASED)
-        found = self.read(lambda connection: list(connection.scalars(asked)))
-        return {id: found.count(id) for id in set(found)}
+    def erased_held(self) -> dict[str, set[str]]:
+        """Hashes of the erased sessions that training data hold or have held, by the id of the data."""
+        asked = select(export_session.c.export_id, export_session.c.subject_hmac).where(_OF_ERASED)
+        held: dict[str, set[str]] = {}
+        for id, subject in self.read(lambda connection: connection.execute(asked).all()):
+            held.setdefault(id, set()).add(subject)
+        return held
 
-    def drop_export(self, id: str) -> None:
-        """Remove the record of training data whose folder was deleted."""
-        self.write(lambda connection: connection.execute(delete(export).where(export.c.id == id)))
+    def set_deleted(self, id: str) -> None:
+        """Store that the folder of training data was deleted."""
+        deleted = update(export).where(export.c.id == id).values(deleted_at=self.now())
+        self.write(lambda connection: connection.execute(deleted))

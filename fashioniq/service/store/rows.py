@@ -182,7 +182,7 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
 class ExportRow(msgspec.Struct, frozen=True, kw_only=True):
     """Training data in a folder: the time of the latest session in them, the rule of choice, and their number.
 
-    Their `id` is also in the folder, which may be moved or replaced.
+    Their `id` is also in the folder, which may be moved or replaced; from `deleted_at`, it is deleted.
     """
 
     id: str
@@ -190,3 +190,4 @@ class ExportRow(msgspec.Struct, frozen=True, kw_only=True):
     cut_at: datetime
     rule: dict[str, Any]
     sessions: int
+    deleted_at: datetime | None = None

@@ -194,6 +194,7 @@ erasure = Table(
     _needed("at", Time),
     Column("done_at", Time),
 )
+# from `deleted_at`, their folder does not exist any more, but runs that started from their run may
 export = Table(
     "export",
     METADATA,
@@ -202,6 +203,7 @@ export = Table(
     _needed("cut_at", Time),
     _needed("rule", JSON),
     _needed("sessions", Integer),
+    Column("deleted_at", Time),
 )
 # sessions by their hash, which remains after they are erased; from `removed_at`, their words are not in the files
 export_session = Table(

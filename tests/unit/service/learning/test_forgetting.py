@@ -207,6 +207,29 @@ def test_models_are_named_that_were_trained_with_it_or_started_from_such_a_model
     assert str(second / "run") in world.forget().out
 
 
+def test_a_model_is_named_with_all_conversations_of_the_models_that_it_started_from(world, monkeypatch):
+    first, second = world.root / "first", world.root / "second"
+    named = f"{second}/run was trained with {{}} of the erased conversations"
+    assert world.learn(first).code == 0
+    assert world.forget(session=FIRST.id).code == 0
+    monkeypatch.setattr(ShopWorld, "start", "first/run")
+    assert world.learn(second).code == 0  # on the other conversations
+    assert named.format(1) in world.forget().out
+    assert named.format(2) in world.forget(session=SPOKEN[1].id).out
+    id = read_json(first / "export.json", "the id", dict)["id"]
+    shutil.rmtree(first)
+    ended = world.forget(deleted=[id])
+    assert ended.code == 0 and named.format(2) in ended.out and str(first) not in ended.out
+    assert world.forget(deleted=[id]).code == 2
+    monkeypatch.setattr(ShopWorld, "start", "run")
+    assert world.learn(first).code == 0  # into the folder of the deleted data, without these conversations
+    ended = world.forget(session=SPOKEN[2].id)
+    assert named.format(3) in ended.out and f"{first}/run was trained with 1 " in ended.out
+    monkeypatch.setattr(ShopWorld, "start", "first/run")
+    ended = world.learn(world.root / "third")
+    assert ended.code == 0 and "was trained with conversations that were erased" in ended.out
+
+
 def test_words_of_nobody_leave_the_report(world):
     learned = world.root / "learned"
     assert world.learn(learned).code == 0

@@ -4,6 +4,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from fashioniq.service.store import EventRow, ExportRow, Gone, tables
@@ -241,17 +242,19 @@ def test_training_data_stay_stale_until_an_erased_session_was_removed(store, log
     assert store.exports() == [first, second]
     assert store.stale_exports() == [] and store.to_remove("first") == set()
     store.erase_session("s")
-    assert store.stale_exports() == [first] and store.count_erased() == {"first": 1}
+    assert store.stale_exports() == [first]
     hashes = store.to_remove("first")
+    assert store.erased_held() == {"first": hashes}
     store.set_removed("second", hashes)  # which does not hold it
     assert store.stale_exports() == [first] and len(hashes) == 1
     store.set_removed("first", hashes)
-    assert store.stale_exports() == [] and store.count_erased() == {"first": 1}
+    assert store.stale_exports() == [] and store.erased_held() == {"first": hashes}
     store.set_consent("withdrawn", "none")
     clock.move(hours=25)
     store.sweep()
     assert store.stale_exports() == [second]
     with pytest.raises(Gone):
         log.start("withdrawn")
-    store.drop_export("second")
-    assert store.stale_exports() == [] and store.exports() == [first]
+    store.set_deleted("second")
+    assert store.stale_exports() == [] and len(store.erased_held()["second"]) == 1
+    assert store.exports() == [first, replace(second, deleted_at=clock())]
