@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from itertools import count
 from random import random
 from typing import Any, TypeVar
 
@@ -163,16 +162,14 @@ def open_client(kind: Callable[..., T], **options: Any) -> T:
 
 async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:
     """Result of the first attempt that does not raise Busy. Raises the Busy of the last attempt."""
-    for number in count():
+    for number in range(retries):
         try:
             return await attempt()
         except Busy as error:
-            if number == retries:
-                raise
             rest = error.rest
         pause = min(PAUSE * 2 ** min(number, 30), LONGEST_PAUSE) + PAUSE * random()
         await asyncio.sleep(max(pause, rest))
-    raise AssertionError("unreachable")
+    return await attempt()
 
 
 async def follow(address: str, visit: Callable[[httpx.URL], Awaitable[httpx.URL | None]]) -> None:
