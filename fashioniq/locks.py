@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from fashioniq.files import UserError, cannot_write, one_line, refuse_special, writing
+from fashioniq.files import UserError, one_line, refuse_special, writing
 from fashioniq.provenance import command_line
 
 BRIEF = 600.0  # seconds for a lock that others hold for moments, longer on a slow disk
@@ -16,10 +16,8 @@ BRIEF = 600.0  # seconds for a lock that others hold for moments, longer on a sl
 @contextmanager
 def locked(folder: Path, wait: float = 0.0) -> Iterator[None]:
     """Create a folder and lock it with `exclusive`. Raises UserError if it cannot be created."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
     with exclusive(folder, wait):
         yield
 

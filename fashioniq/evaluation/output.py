@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from fashioniq.files import UserError, cannot_write, check_writable, read_json
+from fashioniq.files import UserError, check_writable, read_json, writing
 
 _MARKS = {  # JSON files of results, and a key that they have
     "metrics.json": "provenance",
@@ -27,10 +27,8 @@ def check_results(out: Path) -> None:
     nothing that it does not write.
     """
     check_writable(out)
-    try:
+    with writing(out):
         names = {path.name for path in out.glob("*") if path.is_file() and not path.name.startswith(".")}
-    except OSError as error:
-        raise cannot_write(out, error) from error
     marks = sorted(names & _MARKS.keys())
     for name in marks:
         with suppress(UserError):

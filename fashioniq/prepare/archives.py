@@ -11,7 +11,7 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from fashioniq.data.catalog_files import IMAGE_SUFFIXES
-from fashioniq.files import UserError, cannot_write, why
+from fashioniq.files import UserError, cannot_write, why, writing
 
 MOST_MEMBERS = 2_000_000
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
@@ -173,11 +173,9 @@ def _save(zipped: ZipFile, member: ZipInfo, target: Path, room: float) -> int:
             size += len(block)
             if size > room:
                 raise _TooMuch
-            try:
+            with writing(target):
                 file.write(block)
                 file.flush()
-            except OSError as error:
-                raise cannot_write(target, error) from error
     return size
 
 
