@@ -118,7 +118,7 @@ class Gallery:
         if self.index is not None or allowed_N is not None:
             self._exact.finite(_plain(query.vector_BD))
         if exclude_BK is None:
-            exclude_BK = torch.empty(query.batch(), 0, dtype=torch.long, device=query.vector_BD.device)
+            exclude_BK = torch.empty(len(query.vector_BD), 0, dtype=torch.long, device=query.vector_BD.device)
         if allowed_N is not None and int(allowed_N.count_nonzero()) == len(self):
             allowed_N = None
         size, found = self._together(query), []

@@ -37,10 +37,6 @@ class Query(NamedTuple):
             part = slice(start * size, start * size + len(vector_BD))
             yield Query(vector_BD, None if self.wishes is None else self.wishes[part])
 
-    def batch(self) -> int:
-        """Number of dialogs."""
-        return len(self.vector_BD)
-
 
 class Scorer(Protocol):
     """What words and labels add to the similarity of the products of a gallery."""

@@ -15,15 +15,15 @@ def test_a_tensor_is_a_query_of_vectors_alone():
     vector_BD = torch.randn(3, 2)
     assert Query.of(vector_BD).vector_BD is vector_BD and Query.of(vector_BD).wishes is None
     query = Query(vector_BD, wishes(3))
-    assert Query.of(query) is query and query.batch() == 3
+    assert Query.of(query) is query and len(query.vector_BD) == 3
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_the_parts_of_a_query_joined_are_the_query(size):
     query = Query(torch.randn(7, 2), wishes(7))
     parts = list(query.split(size))
-    assert [part.batch() for part in parts] == [min(size, 7 - start) for start in range(0, 7, size)]
-    assert all(len(part.wishes) == part.batch() for part in parts)
+    assert [len(part.vector_BD) for part in parts] == [min(size, 7 - start) for start in range(0, 7, size)]
+    assert all(len(part.wishes) == len(part.vector_BD) for part in parts)
     joined = Query.joined(parts)
     assert torch.equal(joined.vector_BD, query.vector_BD) and joined.wishes == query.wishes
 
@@ -36,7 +36,7 @@ def test_parts_of_vectors_alone_have_no_wishes():
 
 def test_a_query_of_no_dialogs_is_one_empty_part():
     (part,) = Query(torch.zeros(0, 2), []).split(4)
-    assert part.batch() == 0 and part.wishes == []
+    assert len(part.vector_BD) == 0 and part.wishes == []
 
 
 def test_queries_are_joined_in_their_order_and_lose_the_wishes_that_only_some_have():
