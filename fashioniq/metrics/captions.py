@@ -26,19 +26,14 @@ class CaptionScores:
     tokeniser: str
 
 
-def caption_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Score captions with one or more references each: BLEU-1 to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE.
+def score_systems(systems: Sequence[System]) -> list[CaptionScores]:
+    """Score captions of several systems, with one or more references each, starting each Java program once: BLEU-1
+    to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE.
 
     Scores are from 0 to 1, and for CIDEr from 0 to 10, as in the COCO tools. A metric that could not be
-    computed is "not computed: " and the reason. The key "tokeniser" names the tokenizer used. Raises
-    ValueError if there are no captions, or a different number of reference lists.
+    computed is "not computed: " and the reason. Raises ValueError if there are no captions, or a different number of
+    reference lists.
     """
-    (scores,) = score_systems([(hypotheses, references)])
-    return {**scores.corpus, "tokeniser": scores.tokeniser}
-
-
-def score_systems(systems: Sequence[System]) -> list[CaptionScores]:
-    """Score several systems, starting each Java program once. Raises ValueError like `caption_scores`."""
     for hypotheses, references in systems:
         if not hypotheses or len(hypotheses) != len(references):
             found = f"{len(hypotheses)} captions and {len(references)} lists"

@@ -6,8 +6,9 @@ from collections import defaultdict
 import pytest
 
 from fashioniq.metrics import captions
-from fashioniq.metrics.captions import METRICS, bleu, caption_scores, score_systems
+from fashioniq.metrics.captions import METRICS, bleu, score_systems
 from fashioniq.metrics.java import NotComputed
+from tests.captions import caption_scores
 
 
 @pytest.fixture
