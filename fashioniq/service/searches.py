@@ -155,6 +155,8 @@ class Searches:
         """Add the parts of the scores after a step, and the effects of its words, to the results."""
         words = list(dict.fromkeys(ranking.heard.known))[:MOST]
         ids = [one.product_id for one in ranking.results]
+        if not ids:
+            return
         found, scores = self.inference.call(
             lambda: (effects(before(), step, words, ids), [parts(live, name) for name in ids])
         )

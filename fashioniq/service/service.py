@@ -197,6 +197,9 @@ class Service:
             given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
         else:
             given = answer(self.searches, contenders, live_of, wanted, watch)
+        if request.explain and not served.draws:  # it would generate a picture for each word
+            step = self.states.resolved(given.served, found.step)
+            self.searches.explain(given.ranking, before(given.served), step, given.live)
         at = self.store.now()
         row = row_of(session.id, last.n + 1, given.live, given.ranking, wanted, at=at)
         row = replace(
@@ -212,9 +215,6 @@ class Service:
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return stored_reply(served, [*turns, stored])
         self.states.remember(stored.query_id, given.live)
-        if request.explain and not served.draws:  # it would generate a picture for each word
-            step = self.states.resolved(given.served, found.step)
-            self.searches.explain(given.ranking, before(given.served), step, given.live)
         return given.ranking
 
     def _understood(

@@ -274,6 +274,22 @@ def test_explanations_add_up_to_the_order(talking, service):
     assert first["parts"]["wishes"] == [] and first["parts"]["lexical"] == 0
 
 
+def test_without_results_there_is_nothing_to_explain(talking, client):
+    said = {"says": "red, under 1 euro"}
+    answer = talking.turn(**said, explain=True)
+    assert answer.status_code == 201 and answer.json()["results"] == []
+    found = client.post(PATH, json={"turns": [said], "explain": True})
+    assert found.status_code == 200 and found.json()["results"] == []
+
+
+def test_a_turn_whose_explanation_fails_is_not_stored(talking, service, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(service.searches, "explain", lambda *_: 1 / 0)
+        assert talking.turn(key="k", says="red", explain=True).status_code == 500
+    assert len(talking.request("GET").json()["turns"]) == 1
+    assert talking.turn(key="k", says="red", explain=True).json()["results"][0]["effects"]
+
+
 def test_first_products_of_a_filter_differ_from_each_other(client):
     some = client.post(PATH, json={"filters": {"in_stock": True}, "k": 4}).json()
     assert len(set(ids(some))) == 4 and some["eligible"] == 29
