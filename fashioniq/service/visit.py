@@ -1,5 +1,6 @@
 """A request of a shopper: its session, and what is done and answered in it."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from fashioniq.service.store import SessionRow
 from fashioniq.service.view import PREFIX, ProblemView, render, state
 
 LIFE = 24 * 3600  # seconds of a cookie
+SESSION = re.compile("ses_[0-9a-f]{32}")  # PostgreSQL fails with other texts, such as one with a NUL
 
 
 @dataclass
@@ -94,7 +96,7 @@ def _here(request: Request, category: str) -> Visit:
     service: Service = request.app.state.service
     visit = Visit(request, service, service.models.active(category))
     id, _, token = request.cookies.get(cookie_name(visit.served.category), "").partition(".")
-    if id:
+    if SESSION.fullmatch(id):
         try:
             visit.session = service.open(id, token)
         except Problem as problem:

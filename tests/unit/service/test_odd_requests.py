@@ -36,6 +36,15 @@ def test_odd_values_in_queries_are_no_failures(client, name):
             assert client.get(f"{path}?{name}={odd}").status_code < 500, (path, odd)
 
 
+@pytest.mark.parametrize("id", ["\\000a", "ses_\\000", "x", "ses_" + "a" * 33, "ses_" + "A" * 32, "\\377"])
+def test_a_cookie_without_the_id_of_a_session_is_none(client, id):
+    headers = {"Cookie": f'fashioniq-dresses="{id}.b"', "Origin": "http://testserver"}
+    page = client.get("/shop/dresses", headers=headers)
+    assert page.status_code == 200 and "has ended" not in page.text
+    said = client.post("/shop/dresses/say", headers=headers, data=FORM, follow_redirects=False)
+    assert said.status_code == 303 and said.headers["set-cookie"].startswith("fashioniq-dresses=ses_")
+
+
 def test_only_forms_of_the_same_host_are_accepted(client):
     def sent(host, origin, path="/shop/dresses/say"):
         given = {"Host": host, "Origin": origin}
