@@ -151,7 +151,7 @@ async def _content(request: Request) -> bytes:
 def add_sessions(router: APIRouter) -> None:
     @router.post("/v1/sessions", status_code=201, tags=["sessions"])
     def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> SessionReply:
-        """Begin a conversation. Browsers need no API key; their number per hour is limited."""
+        """Begin a conversation. Browsers need no API key; without one, the number per hour is limited."""
         access: Access = request.app.state.access
         access.limit(request, "sessions")
         found, secret = access.key(request)

@@ -615,6 +615,23 @@ def test_too_many_requests_are_refused_with_a_time_to_wait(remote):
     assert answer.json()["code"] == "too-many-requests"
 
 
+def test_only_addresses_without_a_key_have_a_limit_of_sessions(remote, service):
+    def statuses(secret, count):
+        headers = {"Authorization": f"Bearer {secret}"}
+        begin = partial(remote.post, "/v1/sessions", json={"category": "dresses"}, headers=headers)
+        return [begin().status_code for _ in range(count)]
+
+    _, key = service.store.add_key(["search"])
+    _, limited = service.store.add_key(["search"], {"sessions": "2/hour", "search": "1/hour"})
+    assert statuses(key, 25) == [201] * 25
+    assert statuses(limited, 3) == [201, 201, 429]
+    assert statuses("key_guessed.x", 1) == [401]
+    assert Talking(remote).id, "its address has begun none"
+    search = partial(remote.post, "/v1/categories/dresses/search", json={})
+    asked = [search(headers={"Authorization": f"Bearer {limited}"}).status_code for _ in range(2)]
+    assert asked == [200, 429]
+
+
 WRONG = [
     ("POST", "/v1/sessions", b'{"category": "\\ud800"}'),
     ("POST", "/v1/sessions", b'{"\\ud800": 1, "category": "dresses"}'),
