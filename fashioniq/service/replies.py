@@ -29,11 +29,14 @@ from fashioniq.service.served_model import Served
 
 WIDTH = 320  # pixels of a picture on the page
 MOST_REASONS = 4  # why a product was found
-NOTES = {  # texts of notices by their codes
+NOTES = {  # texts of notices by their codes, but of those with numbers or words
+    "no-picture": "No picture could be drawn from these words, so they were searched for as a text.",
     "no-price": "The price to compare with is not known; say what it should cost.",
     "no-prices": "The prices of these products are not known.",
     "no-sizes": "The sizes of these products are not known.",
     "no-stock": "It is not known which of these products are in stock.",
+    "not-all": "No product has all of it; these come closest.",
+    "nothing-near": "Nothing here fits well; these are the nearest products.",
 }
 
 
@@ -69,35 +72,54 @@ def result(
     )
 
 
-def notices(
-    served: Served, turns: int, heard: HeardReply, notes: Iterable[str], unmet: FiltersBody | None
-) -> list[Notice]:
-    """What the person should know of an answer; `notes` are codes, `unmet` are filters that no product meets."""
-    found = [Notice(code=code, text=NOTES[code]) for code in notes]
-    if served.max_turns and turns > served.max_turns:
-        text = f"The model was trained on conversations of {served.max_turns} turns; more may not help."
-        found.append(Notice(code="more-turns-than-trained", text=text))
-    if heard.cut_after:
-        found.append(Notice(code="text-cut", text=f"Words after “{heard.cut_after}” were not read."))
-    if unmet is not None:
-        counts = served.shelf.without_each(unmet)
+def notices(served: Served, codes: Iterable[str], heard: HeardReply, filters: FiltersBody) -> list[Notice]:
+    """What the person should know of an answer, by the codes that are stored with it."""
+    return [Notice(code=code, text=_text(served, code, heard, filters)) for code in codes]
+
+
+def _text(served: Served, code: str, heard: HeardReply, filters: FiltersBody) -> str:
+    if code == "more-turns-than-trained":
+        return f"The model was trained on conversations of {served.max_turns} turns; more may not help."
+    if code == "text-cut":
+        return f"Words after “{heard.cut_after}” were not read."
+    if code == "nothing-fits":
+        counts = served.shelf.without_each(filters)
         rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
-        found.append(Notice(code="nothing-fits", text=f"No product meets the filters; {rest}."))
-    return found
+        return f"No product meets the filters; {rest}."
+    return NOTES[code]
 
 
-def distant(served: Served, turns: int, products: Sequence[Product]) -> list[Notice]:
-    """A notice if even the nearest product is farther than nearly all targets of the training were."""
+def notice_codes(
+    served: Served, live: Dialog, heard: HeardReply, products: Sequence[Product], width: int | None
+) -> list[str]:
+    """Codes of the notices of an answer, but those of filters that were said.
+
+    `products` are in the order of the model, `width` is that of the generated picture, 0 if there is none.
+    """
+    turns = len(live.state.turns)
+    found = {
+        "more-turns-than-trained": turns > (served.max_turns or turns),
+        "text-cut": bool(heard.cut_after),
+        "nothing-fits": not products,
+        "no-picture": width == 0,
+        "nothing-near": bool(turns) and _distant(served, products),
+        "not-all": _disobedient(served, live.wishes, products),
+    }
+    return [code for code, holds in found.items() if holds]
+
+
+def _distant(served: Served, products: Sequence[Product]) -> bool:
+    """Whether even the nearest product is farther than nearly all targets of the training were."""
     far = served.metrics.get("val_distance_95")
-    if not turns or not products or far is None or products[0].distance <= far:
-        return []
-    return [Notice(code="nothing-near", text="Nothing here fits well; these are the nearest products.")]
+    return far is not None and bool(products) and products[0].distance > far
 
 
-def undrawn(width: int | None) -> list[Notice]:
-    """A notice if no picture could be generated; `width` is None where none was wanted."""
-    text = "No picture could be drawn from these words, so they were searched for as a text."
-    return [Notice(code="no-picture", text=text)] if width == 0 else []
+def _disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> bool:
+    """Whether not even the first product meets all wishes."""
+    wording = served.system.wording
+    if wording is None or not products:
+        return False
+    return not wording.obeys(wishes, served.system.gallery.items.positions[products[0].id])
 
 
 def generated_picture(
@@ -108,17 +130,6 @@ def generated_picture(
         return None
     words = next((text for text in reversed(texts) if text), "words that are no longer stored")
     return PictureReply(url=f"/v1/sessions/{session_id}/turns/{n}/picture", width=width, alt=words)
-
-
-def disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> list[Notice]:
-    """A notice if not even the first product meets all wishes."""
-    wording = served.system.wording
-    if wording is None or not products:
-        return []
-    item = served.system.gallery.items.positions[products[0].id]
-    if wording.obeys(wishes, item):
-        return []
-    return [Notice(code="not-all", text="No product has all of it; these come closest.")]
 
 
 def parts(live: Dialog, name: str) -> ScorePartsReply:

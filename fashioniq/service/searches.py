@@ -15,16 +15,7 @@ from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.replies import (
-    disobedient,
-    distant,
-    facets,
-    generated_picture,
-    notices,
-    parts,
-    result,
-    undrawn,
-)
+from fashioniq.service.replies import facets, generated_picture, notice_codes, notices, parts, result
 from fashioniq.service.reply_schemas import HeardReply, RankingReply
 from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody
 from fashioniq.service.served_model import Served
@@ -182,11 +173,12 @@ def reply_of(
     shown: Sequence[Product] | None = None,
 ) -> RankingReply:
     """The reply with the nearest products, or with those `shown` in their place."""
-    turns, wishes = len(live.state.turns), live.wishes
+    wishes = live.wishes
     read = wishes if served.system.wording else None
+    codes = [*wanted.notes, *notice_codes(served, live, wanted.heard, products, width_of(live))]
     return RankingReply(
         query_id=f"q_{secrets.token_hex(16)}",
-        turn=turns,
+        turn=len(live.state.turns),
         model=served.version,
         question=live.question if served.asks else "",
         took_ms=watch.milliseconds,
@@ -199,19 +191,14 @@ def reply_of(
             result(served, one, rank, wanted.texts, read) for rank, one in enumerate(shown or products, 1)
         ],
         facets=facets(served, wishes, wanted.filters) if wanted.facets else None,
-        notices=[
-            *notices(served, turns, wanted.heard, wanted.notes, None if products else wanted.filters),
-            *undrawn(width_of(live)),
-            *distant(served, turns, products),
-            *disobedient(served, wishes, products),
-        ],
+        notices=notices(served, codes, wanted.heard, wanted.filters),
     )
 
 
 def row_of(
     session_id: str, n: int, live: Dialog, ranking: RankingReply, wanted: Wanted, *, at: datetime
 ) -> TurnRow:
-    """Row of a turn; `heard` also has what the system offers next, of a picture its width."""
+    """Row of a turn; `heard` also has the notices, what the system offers next, and of a picture its width."""
     assert ranking.query_id is not None
     ranking.turn = n
     width = width_of(live)
@@ -232,6 +219,7 @@ def row_of(
             for one, chance in zip(ranking.results, chances, strict=True)
         ],
         heard=ranking.heard.model_dump()
+        | {"notices": [notice.code for notice in ranking.notices]}
         | ({"asks": ranking.question, "offers": live.offered} if asks else {})
         | ({} if width is None else {"picture": width}),
         eligible=ranking.eligible,
@@ -253,8 +241,7 @@ def stored_reply(served: Served, turns: Sequence[TurnRow], with_facets: bool = F
         for rank, one in enumerate(last.shown, 1)
     ]
     heard = HeardReply(**{name: last.heard[name] for name in HeardReply.model_fields if name in last.heard})
-    heard_turns = sum(len(turn.heard.get("clauses", ())) for turn in turns)
-    unmet, notes = None if results else filters, last.heard.get("notes", ())
+    codes = last.heard.get("notices", last.heard.get("notes", ()))  # earlier turns have the latter
     return RankingReply(
         query_id=last.query_id,
         turn=last.n,
@@ -269,5 +256,5 @@ def stored_reply(served: Served, turns: Sequence[TurnRow], with_facets: bool = F
         holding=holding(wishes, filters),
         results=results,
         facets=facets(served, wishes, filters) if with_facets else None,
-        notices=[*notices(served, heard_turns, heard, notes, unmet), *undrawn(last.heard.get("picture"))],
+        notices=notices(served, codes, heard, filters),
     )

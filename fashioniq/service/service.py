@@ -161,7 +161,8 @@ class Service:
             turns = self.store.turns(session.id)
             repeated = self.store.repeated(session.id, key, sha256) if key else None
         if repeated:
-            return stored_reply(served, [one for one in turns if one.n < repeated.n] + [repeated])
+            before_it = [one for one in turns if one.n < repeated.n]
+            return stored_reply(served, [*before_it, repeated], request.facets)
         if not turns:
             raise Problem("unknown-session")
         last = turns[-1]
@@ -213,7 +214,7 @@ class Service:
         with store_errors():
             stored = self.store.add_turn(row, last.n, key, sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
-            return stored_reply(served, [*turns, stored])
+            return stored_reply(served, [*turns, stored], request.facets)
         self.states.remember(stored.query_id, given.live)
         return given.ranking
 

@@ -16,7 +16,7 @@ from fashioniq.service.understanding import Understood
 def stored_step(understood: Understood) -> dict[str, Any]:
     """What is stored in `TurnRow.heard`, besides what the person is told, to replay a step."""
     step = understood.step
-    found: dict[str, Any] = {"clauses": list(step.says), "notes": list(understood.notes)}
+    found: dict[str, Any] = {"clauses": list(step.says)}
     if step.text:
         found["whole"] = True
     if step.wish is not None:

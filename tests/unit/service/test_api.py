@@ -201,6 +201,19 @@ def test_a_notice_says_when_nothing_is_near(talking, service):
     assert codes == [[], ["nothing-near"]]
 
 
+def test_notices_are_those_of_the_answer_that_was_given(talking, service):
+    served = service.models.active("dresses")
+    served.metrics["val_distance_95"] = 0.0
+    for says in ("is red", "more formal"):
+        talking.turn(says=says)
+    asked = {"says": "navy " * 20, "about": ids(talking.started["last"])[0], "k": 3}
+    first = talking.turn(key="k", **asked).json()
+    codes = [notice["code"] for notice in first["notices"]]
+    assert codes == ["more-turns-than-trained", "text-cut", "nothing-near"]
+    served.metrics.clear()
+    assert talking.turn(key="k", **asked).json() == first == talking.request("GET").json()["last"]
+
+
 def test_stateless_search_is_the_session_without_a_trace(client, talking, service):
     first = ids(talking.started["last"])[0]
     answer = talking.turn(says="is navy", about=first, k=6).json()

@@ -183,6 +183,22 @@ def test_unknown_words_are_reported_with_near_ones(shopper):
     assert "Not understood: nawy" in shopper.text and 'value="navy" lang="en">navy' in shopper.response.text
 
 
+def test_notices_of_an_answer_are_on_its_page(shopper, service):
+    service.models.active("dresses").metrics["val_distance_95"] = 0.0
+    assert "Nothing here fits well" not in shopper.text
+    shopper.send("say", says="is navy")
+    assert "Nothing here fits well" in shopper.text and "Nothing here fits well" in shopper.open().text
+
+
+def test_a_page_does_not_say_twice_that_nothing_fits(service_of, client_of):
+    service = service_of(["skirts-0"])
+    service.models.active("skirts").metrics["val_distance_95"] = 0.0
+    shopper = Shopper(client_of(service), "skirts")
+    shopper.send("say", says="red and green")
+    assert "No product matches; these come closest" in shopper.text
+    assert "Nothing here fits well" not in shopper.text
+
+
 def test_this_is_it_stores_an_event_once(shopper):
     shopper.send("say", says="is navy")
     key, product = shopper.hidden("key"), shopper.shown[2]

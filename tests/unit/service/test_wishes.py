@@ -254,6 +254,45 @@ def test_facets_are_counted_among_the_products_that_obey(talking, client):
     assert begun["products"] == 30 and nothing["facets"]["families"] == begun["families"]
 
 
+@pytest.mark.parametrize(
+    "turn, code",
+    [
+        ({"says": "red and green"}, "not-all"),
+        ({"says": "red"}, "nothing-near"),
+        ({"says": "red, under 1 euro"}, "nothing-fits"),
+        ({"says": "red, cheaper"}, "no-price"),
+        ({"wish": {"label": "red"}}, None),
+        ({"filters": {"in_stock": True}}, None),
+    ],
+)
+def test_a_repeated_turn_gets_the_answer_that_was_given(talking, service, turn, code):
+    served = service.models.active("skirts")
+    if code == "no-price":
+        served.__post_init__({name: Offer(price_minor=500, currency="EUR") for name in IDS}, LABELS)
+    served.metrics["val_distance_95"] = 0.0 if code == "nothing-near" else 1e9
+    first = talking.turn(key="k", **turn, facets=True).json()
+    assert first["facets"] and (code is None or code in codes(first))
+    served.metrics.clear()  # notices are those of the answer
+    assert talking.turn(key="k", **turn, facets=True).json() == first
+    assert talking.request("GET").json()["last"] == first | {"facets": None}
+    talking.turn(says="not floral")
+    assert talking.turn(key="k", **turn, facets=True).json() == first
+
+
+def test_a_session_that_begins_with_words_has_the_notices_of_its_answer(client):
+    answer = Talking(client, category="skirts", start={"text": "red and green"}).started["last"]
+    assert codes(answer) == ["not-all"]
+
+
+def test_an_equal_turn_at_the_same_time_gets_facets(talking, service, monkeypatch):
+    first = talking.turn(key="k", says="red", facets=True).json()
+    talking.request("DELETE", "/turns/1")
+    monkeypatch.setattr(
+        service.store, "repeated", lambda *_: None
+    )  # as if both were searched before one was stored
+    assert talking.turn(key="k", says="red", facets=True).json() == first
+
+
 def test_explanations_add_up_to_the_order(talking, service):
     answer = talking.turn(says="red, not floral", explain=True, k=30).json()
 
