@@ -82,7 +82,7 @@ def _imported(service: Service, served: Served, product_id: str) -> ProductRow |
         price_minor=shown.price_minor,
         currency=shown.currency,
         sizes=list(shown.sizes),
-        in_stock=shown.in_stock is not False,
+        in_stock=shown.in_stock,
         url=shown.url,
         updated_at=service.store.now(),
     )

@@ -113,7 +113,9 @@ class PictureRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProductRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A product of the shop. `revision` grows with every change in the table; the store sets it."""
+    """A product of the shop. `in_stock` is None if it is unknown. `revision` grows with every change in the table; the
+    store sets it.
+    """
 
     category: str
     id: str
@@ -121,7 +123,7 @@ class ProductRow(msgspec.Struct, frozen=True, kw_only=True):
     price_minor: int | None = None
     currency: str | None = None
     sizes: list[str] = []
-    in_stock: bool = True
+    in_stock: bool | None = True
     url: str | None = None
     group_id: str | None = None
     updated_at: datetime

@@ -79,7 +79,7 @@ product = Table(
     Column("price_minor", BigInteger),
     Column("currency", Text),
     _needed("sizes", JSON),
-    _needed("in_stock", Boolean),
+    Column("in_stock", Boolean),
     Column("url", Text),
     Column("group_id", Text),
     _needed("updated_at", Time),

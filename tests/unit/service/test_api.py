@@ -320,6 +320,18 @@ def test_rows_of_rest_calls_win_over_imported_offers_in_all_processes(
         assert len(ids(found)) == COUNT - 1 and "p2" not in ids(found)
 
 
+def test_a_new_price_says_nothing_of_the_stock(offers, client, service_of, client_of):
+    price = {"price": {"minor": 300, "currency": "EUR"}}
+    assert client.patch("/v1/categories/dresses/products/p1", json=price).status_code == 204
+    for one in (client, client_of(service_of(()))):
+        one.app.state.service.models.refresh_all()
+        assert facts(one, "p1") == (300, None, None, None)
+        stocked = {"filters": {"in_stock": True}, "k": 30}
+        assert ids(one.post("/v1/categories/dresses/search", json=stocked).json()) == ["p0"]
+    assert client.patch("/v1/categories/dresses/products/p1", json={"in_stock": True}).status_code == 204
+    assert facts(client, "p1") == (300, None, True, None)
+
+
 def test_products_and_events_are_typed_in_the_document_and_checked_one_by_one(client, talking):
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
     for request, field, item in (

@@ -78,6 +78,15 @@ def test_a_product_that_was_only_imported_is_stored_with_its_first_change(store,
     assert store.patch_product("dresses", "c", None, in_stock=False) is None
 
 
+def test_unknown_stock_stays_unknown(store, product):
+    patched = store.patch_product(
+        "dresses", "a", product("a", in_stock=None), price_minor=100, currency="EUR"
+    )
+    assert (patched.price_minor, patched.in_stock) == (100, None)
+    assert store.products("dresses")[0].in_stock is None
+    assert store.patch_product("dresses", "a", in_stock=False).in_stock is False
+
+
 def test_one_model_of_a_category_is_active_and_the_former_can_return(store, model, clock):
     for id in ("dresses@1", "dresses@2"):
         store.register_model(model(id))

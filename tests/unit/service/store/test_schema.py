@@ -92,6 +92,25 @@ def test_hashes_of_earlier_requests_are_removed_or_get_a_secret(connected, fresh
             assert found[None] is None and len(found["key"]) == 64
 
 
+def test_earlier_products_keep_their_stock_and_later_ones_may_have_none(connected):
+    added = (
+        "INSERT INTO product (category, id, title, sizes, in_stock, updated_at, revision) "
+        "VALUES ('dresses', '{}', '', '[]', {}, '2026-11-22', {})"
+    )
+    stocks = text("SELECT id, in_stock FROM product ORDER BY id")
+    with connected.begin() as connection:
+        migrate(connection, "0004")
+        connection.execute(text(added.format("a", "true", 1)))
+        connection.execute(text(added.format("b", "false", 2)))
+        migrate(connection)
+        connection.execute(text(added.format("c", "NULL", 3)))
+        found = [(name, stock and bool(stock)) for name, stock in connection.execute(stocks)]
+        assert found == [("a", True), ("b", False), ("c", None)]
+        assert differences(connection) == []
+        migrate(connection, "base")
+        assert set(schema(connection)) == {"alembic_version"}
+
+
 def test_a_database_that_does_not_exist_is_not_created_to_be_read(connected, fresh_url):
     file = Path(connected.url.database) if connected.dialect.name == "sqlite" else None
     with pytest.raises(UserError, match="expected a database of the service, found n") as refused:
