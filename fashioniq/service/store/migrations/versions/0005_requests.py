@@ -23,8 +23,3 @@ def upgrade() -> None:
         ]
         if hashes:
             connection.execute(sa.text(f"UPDATE {name} SET request_hmac = :hmac WHERE {id} = :id"), hashes)
-
-
-def downgrade() -> None:
-    for name in ("session", "turn"):
-        op.execute(f"ALTER TABLE {name} RENAME COLUMN request_hmac TO request_sha256")
