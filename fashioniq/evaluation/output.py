@@ -1,10 +1,11 @@
-"""Output folder of an evaluation: it is new, or has earlier results, which are replaced."""
+"""Output folder of an evaluation: it is empty, or has earlier results, which are replaced."""
 
 import re
 from contextlib import suppress
 from pathlib import Path
 
-from fashioniq.files import UserError, check_writable, read_json, writing
+from fashioniq.files import UserError, check_writable, read_json
+from fashioniq.folders import refuse_others, visible
 
 _MARKS = {  # JSON files of results, and a key that they have
     "metrics.json": "provenance",
@@ -18,25 +19,30 @@ _WRITTEN = re.compile(
     r"(table|turns|comparison)\.(csv|tex|txt)|report\.html|(run|qrels|topics)(\..+)?\.(trec|tsv)|ranks\..+\.jsonl"
     r"|(dialogs|captions|requests|feedback)\.jsonl"
 )
+_PICTURES = "pictures"  # cache of generated pictures
 
 
 def check_results(out: Path) -> None:
-    """Raise UserError if results cannot be written to a folder, or would replace files of something else.
+    """Raise UserError if results cannot be written to a folder, or if it has files of something else.
 
-    Earlier results have one of the files of _MARKS. A killed command may have left others, but beside them there is
-    nothing that it does not write.
+    Earlier results have one of the files of _MARKS, and may have others beside them. A killed command may have left
+    files without one, but beside them there is nothing that it does not write.
     """
     check_writable(out)
-    with writing(out):
-        names = {path.name for path in out.glob("*") if path.is_file() and not path.name.startswith(".")}
-    marks = sorted(names & _MARKS.keys())
-    for name in marks:
+    if not _has_results(out):
+        refuse_others(out, "earlier results", "--out", _is_left)
+
+
+def _has_results(folder: Path) -> bool:
+    for name, key in _MARKS.items():
         with suppress(UserError):
-            if _MARKS[name] in read_json(out / name, "the earlier results", dict):
-                return
-    replaced = sorted(filter(_WRITTEN.fullmatch, names))
-    if marks or (replaced and len(replaced) < len(names)):
-        raise UserError(
-            f"expected a new folder or earlier results in {out}, found {(marks or replaced)[0]} of something else; "
-            "give another --out"
-        )
+            if (folder / name).is_file() and key in read_json(folder / name, "the earlier results", dict):
+                return True
+    return False
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a file or folder is one that an evaluation may have left: several tasks have a folder each."""
+    if path.is_dir() and not path.is_symlink():
+        return path.name == _PICTURES or _has_results(path) or all(map(_is_left, visible(path)))
+    return path.is_file() and _WRITTEN.fullmatch(path.name) is not None

@@ -1,10 +1,12 @@
 """Output folder of an export: it is empty, or has an earlier export, which is replaced."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fashioniq.files import UserError, check_writable, read_json, remove_leftovers
+from fashioniq.folders import refuse_others
 
 
 def check_folder(
@@ -17,15 +19,10 @@ def check_folder(
     """
     check_writable(out)
     remove_leftovers(out)
-    found = sorted(path.name for path in out.glob("*") if not path.name.startswith("."))
-    if not found or (mark not in found and set(found) <= set(unfinished)):
-        return
-    try:
-        known = mark in found and is_ours(read_json(out / mark, "the earlier export", dict))
-    except UserError:
-        known = False
+    known, has_mark = False, (out / mark).exists()
+    if has_mark:
+        with suppress(UserError):
+            known = is_ours(read_json(out / mark, "the earlier export", dict))
     if not known:
-        raise UserError(
-            f"expected an empty folder or an earlier export in {out}, found {mark if mark in found else found[0]} of "
-            "something else; give another --out"
-        )
+        left = set() if has_mark else {*unfinished}
+        refuse_others(out, "an earlier export", "--out", lambda path: path.name in left)

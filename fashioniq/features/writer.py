@@ -24,6 +24,7 @@ import numpy as np
 from fashioniq.data.arrays import UNREADABLE
 from fashioniq.features.store import DIFFERENT, FILES, PLAN, Contents, FeatureStore, StoreFile
 from fashioniq.files import UserError, atomic_write, checksum, read_json, remove_leftovers, why, write_json
+from fashioniq.folders import refuse_others, visible
 from fashioniq.locks import locked
 
 PART = 256  # products per part
@@ -65,11 +66,13 @@ def fill_store(
     Returns the store and the number of products requested from `extract`, 0 if the store was complete. With
     `update`, missing products are added to a finished store and failed ones are retried; existing rows do not
     change. `progress` is called with the number of products processed since the last call and the total.
-    Raises UserError if the folder contains a store with other metadata, if a finished store lacks products
-    without `update`, or if the disk is full.
+    Raises UserError if the folder contains something else or a store with other metadata, if a finished store
+    lacks products without `update`, or if the disk is full.
     """
     root = Path(root)
     with locked(root):
+        if not (root / PLAN).exists() and not (root / "store.json").exists():
+            refuse_others(root, "a feature store", "--features", _is_left)
         plan = _settle(root, ids, facts)
         if not plan and not (root / "store.json").exists():
             plan = _begin(root, ids, facts, 0)
@@ -97,6 +100,11 @@ def words_to_keep(root: Path, update: bool) -> list[str] | None:
         if path.exists():
             return read_json(path, "the description of a feature store", dict).get("attribute_words")
     return None
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a killed run may have left a folder: parts without their plan."""
+    return path.name == "parts" and path.is_dir() and all(one.suffix == ".npz" for one in visible(path))
 
 
 def _settle(root: Path, ids: Sequence[str], facts: Contents) -> WritePlan | None:

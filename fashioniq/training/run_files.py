@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import io
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from fashioniq.config import (
     Training,
 )
 from fashioniq.files import UserError, reading, refuse_special, remove_leftovers, why, write_text
+from fashioniq.folders import refuse_others
 from fashioniq.training.folder import command_of
 from fashioniq.training.nodes import launched_rank
 from fashioniq.yaml_files import read_yaml
@@ -81,8 +81,8 @@ def begin_run(run: Path, settings: Training) -> bool:
 
 
 def refuse_foreign(run: Path) -> None:
-    """Raise UserError if a folder has files of the same names as a run, of something else."""
-    config, figures = run / "config.yaml", run / "metrics.csv"
+    """Raise UserError if a folder has files, but not those of a run that was begun."""
+    config = run / "config.yaml"
     first = ""
     if config.is_file():
         with (
@@ -90,12 +90,8 @@ def refuse_foreign(run: Path) -> None:
             open(config, encoding="utf-8", errors="replace") as file,
         ):
             first = file.readline(len(_MADE))
-    if first != _MADE and (
-        found := next((path for path in (config, figures) if os.path.lexists(path)), None)
-    ):
-        raise UserError(
-            f"expected a new folder or a run in {run}, found a {found.name} of something else; give another --run"
-        )
+    if first != _MADE:
+        refuse_others(run, "a run", "--run", lambda path: False)
 
 
 def _whole_batch(options: dict[str, Any]) -> float:

@@ -669,7 +669,9 @@ def test_results_do_not_replace_files_of_something_else(
         line = capsys.readouterr().err
     else:
         line = refused(command, **world, **given[command], out=out)
-    assert f"found {file} of something else; give another --out" in line
+    found = file if file.endswith(".json") else "thesis.tex"
+    assert f"expected an empty folder or earlier results in {out}, found {found} of something else" in line
+    assert line.rstrip().endswith("give another --out")
     assert {path.name: path.read_text() for path in out.iterdir()} == {file: content, "thesis.tex": "mine"}
 
 
@@ -701,8 +703,32 @@ def test_a_run_does_not_replace_files_of_something_else(
     (tmp_path / "run" / file).write_text("mine: true\n")
     options = project.captioner if command == "train-captioner" else {"epochs": 0}
     line = refused(command, **{**world, **options}, run=tmp_path / "run")
-    assert f"found a {file} of something else; give another --run" in line
+    assert f"found {file} of something else; give another --run" in line
     assert [path.read_text() for path in (tmp_path / "run").iterdir()] == ["mine: true\n"]
+
+
+@pytest.mark.parametrize("content", ["photo.png", "captions/train.json"])
+@pytest.mark.parametrize("command", ["eval-dialogs", "train-retriever", "extract-features", "compare"])
+def test_folders_that_hold_other_things_stay_as_they_are(
+    vector_runs, world, refused, capsys, tmp_path, command, content
+):
+    folder = tmp_path / "folder"
+    file = folder / content
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    if command == "compare":
+        assert main(["compare", *[str(vector_runs.dialogs)] * 2, "--out", str(folder)]) == 2
+        line = capsys.readouterr().err
+    elif command == "eval-dialogs":
+        line = refused(command, **world, run=vector_runs.retriever, user="differences", out=folder)
+    elif command == "train-retriever":
+        line = refused(command, **world, epochs=0, run=folder)
+    else:
+        named = {key: value for key, value in world.items() if key in ("data", "category")}
+        line = refused(command, **named, encoder="metadata", features=folder)
+    assert "expected an empty folder or " in line
+    assert f"found {content.partition('/')[0]} of something else; give another --" in line
+    assert [path for path in folder.rglob("*") if path.is_file()] == [file] and file.read_text() == "mine"
 
 
 @pytest.mark.parametrize("command", ["train-composer", "train-retriever"])

@@ -9,7 +9,9 @@ import pytest
 import fashioniq
 
 ROOT = Path(fashioniq.__file__).parent
-LOWEST = "files locks yaml_files plugins categories compat provenance options http hub waiting local_page"
+LOWEST = (
+    "files folders locks yaml_files plugins categories compat provenance options http hub waiting local_page"
+)
 MAY_KNOW = {  # room: the rooms that its files may import, besides itself and the lowest ones
     "config": "models",  # the sizes of the models, without torch
     "data": "",
