@@ -335,6 +335,10 @@ def test_every_chat_is_a_line_of_the_log_and_an_empty_one_is_none(retriever, cha
         ({"run": "RETRIEVER", "category": "shirts"}, "was trained on dresses, not on shirts"),
         ({"run": "RETRIEVER", "encoder": "clip"}, "--run and --encoder cannot be combined"),
         ({"run": "RETRIEVER", "questioner": "recorded"}, "--questioner: expected none, few-shot"),
+        (
+            {"run": "RETRIEVER", "questioner": "shuffled"},
+            "--questioner shuffled needs a system that asks questions",
+        ),
         ({"encoder": "clip"}, "needs products to search; give the folder of a catalog with --data"),
         ({}, "give a trained run with --run"),
         ({"run": "RETRIEVER", "log": "FILE/dialogs.jsonl"}, "cannot write"),

@@ -78,6 +78,11 @@ def _system(settings: Chat) -> tuple[System, Path]:
         predictor=settings.predictor,
     )
     folder = run or Path("runs")
+    if system.shows_items and settings.questioner != "none":
+        raise UserError(
+            f"--questioner {settings.questioner} needs a system that asks questions, found {run or encoder}, which "
+            "shows products; leave it out"
+        )
     if settings.generator or system.shows_items:
         return system, folder
     if settings.questioner in ("none", "candidate-aware") and not settings.predictor:
