@@ -89,6 +89,13 @@ _NEEDED = {
     "systems": ("Options", "build"),
     "retrievers": ("Options", "start", "step", "embed_images"),
     "runs": ("load",),
+    "measures": ("name", "function", "label", "decimals", "direction", "source", "by_turn"),
+}
+_NEEDED_WHEN_MADE = {  # of what is made of PartInputs
+    "users": ("reply",),
+    "askers": ("offer",),
+    "encoders": ("identity", "size"),
+    "generators": ("identity", "generate"),
 }
 
 
@@ -155,6 +162,13 @@ def find(kind: str, name: str) -> Any:
     if lacking := [one for one in _NEEDED.get(kind, ()) if not hasattr(part, one)]:
         raise _unknown(kind, name, f"it has no {' and no '.join(lacking)}")
     return part
+
+
+def check_made(kind: str, name: str, made: object) -> None:
+    """Raise UserError if a part of another package lacks what parts of its kind have."""
+    needed = _NEEDED_WHEN_MADE.get(kind, ()) if is_from_outside(kind, name) else ()
+    if lacking := [one for one in needed if not hasattr(made, one)]:
+        raise _unknown(kind, name, f"it has no {' and no '.join(lacking)}")
 
 
 def recorded(kind: str, name: str, run: object) -> Any:

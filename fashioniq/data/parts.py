@@ -40,4 +40,6 @@ class PartInputs:
 def named_part(kind: str, name: str, made_of: type[PartInputs] = PartInputs, **inputs: Any) -> Any:
     """The user, asker, encoder or generator with a name. Raises UserError if it cannot be found or made."""
     part, argument = plugins.split(kind, name)
-    return plugins.find(kind, part)(made_of(argument=argument, **inputs))
+    made = plugins.find(kind, part)(made_of(argument=argument, **inputs))
+    plugins.check_made(kind, part, made)
+    return made

@@ -20,6 +20,7 @@ from fashioniq.files import UserError, together, write_json, write_jsonl, write_
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.loop.task import Task
+from fashioniq.metrics.ranking import check_measures
 from fashioniq.provenance import provenance
 
 OF_ONE = ("dialogs.jsonl", *FILES)  # results of a single task, which those of several ones replace
@@ -40,8 +41,9 @@ def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
 
 
 def measured(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask[Any]]:
-    """Run all dialogs of the tasks and measure them."""
+    """Run all dialogs of the tasks and measure them. Raises UserError before the first if a measure fails."""
     protocol = protocol_of(tasks)
+    check_measures()
     found = []
     for task in tasks:
         done = run_dialogs(task, protocol, batch_size)

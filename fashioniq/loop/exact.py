@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fashioniq.data.arrays import release
+from fashioniq.files import UserError
 
 try:
     import faiss
@@ -81,6 +82,14 @@ class ExactSearch:
         """Release the pages of a large memory map."""
         if self._mapped is not None:
             release(self._mapped)
+
+    def check_width(self, query_BD: Tensor) -> None:
+        """Raise UserError for queries of another width than the gallery's vectors."""
+        if (found := query_BD.shape[1]) != (wanted := self.vectors_ND.shape[1]):
+            raise UserError(
+                f"expected queries of {wanted} numbers, as the gallery's vectors have, found {found}; correct `step` "
+                "or `embed_images` of the retriever"
+            )
 
     def finite(self, query_BD: Tensor) -> Tensor:
         """Return the queries. Raises NotFiniteError."""

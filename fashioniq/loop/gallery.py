@@ -156,6 +156,7 @@ class Gallery:
     def _with_bonus(self, query: Query) -> tuple[Tensor, Tensor | None]:
         """Vectors B×D and bonuses B×N; None where no query has words that count."""
         query_BD = _plain(query.vector_BD)
+        self._exact.check_width(query_BD)
         if self.scorer is None or query.wishes is None:
             return query_BD, None
         if not any(one.held or any(one.asserted) for one in query.wishes):

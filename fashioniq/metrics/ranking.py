@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fashioniq import plugins
+from fashioniq.files import UserError, why
 from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
 
 RECALLS = (1, 5, 10, 50)
@@ -62,12 +63,33 @@ def per_dialog(name: str, rank_BT: Tensor, gallery: int) -> Tensor:
 def turn_table(rank_BT: Tensor, gallery: int) -> list[dict[str, float]]:
     """Return the measures of every turn, counted from 1. R@N is per turn, Hits@N cumulative."""
     columns = {
-        name: measure(name).by_turn(rank_BT, gallery) for name in (*TURN_MEASURES, *plugins.names("measures"))
+        **{name: measure(name).by_turn(rank_BT, gallery) for name in TURN_MEASURES},
+        **{name: _installed_by_turn(name, rank_BT, gallery) for name in plugins.names("measures")},
     }
     return [
         {"turn": turn + 1, **{name: values[turn] for name, values in columns.items()}}
         for turn in range(rank_BT.shape[1])
     ]
+
+
+def check_measures() -> None:
+    """Try the measures of installed packages on a few ranks. Raises UserError that names the first one that fails."""
+    for name in plugins.names("measures"):
+        _installed_by_turn(name, torch.tensor([[0, 1, 2], [2, 1, 0]]), 3)
+
+
+def _installed_by_turn(name: str, rank_BT: Tensor, gallery: int) -> list[float]:
+    found = measure(name)
+    try:
+        values = found.by_turn(rank_BT, gallery)
+        if len(values) != rank_BT.shape[1]:
+            raise ValueError(f"{len(values)} values for {rank_BT.shape[1]} turns")
+    except Exception as error:  # code of another package can raise anything
+        raise UserError(
+            f"the installed measure {name} fails ({why(error)}); expected a function of ranks, a torch tensor B×T, and "
+            "the size of the gallery that returns a tensor B×T: correct or uninstall its package"
+        ) from error
+    return values
 
 
 def average(table: list[dict[str, float]]) -> dict[str, float]:

@@ -14,14 +14,24 @@ from fashioniq.sample import garments_of
 
 
 class WordedUser:
-    """Wrapper of a user whose replies are texts, that adds the ids of their first `max_words` words."""
+    """Wrapper of the user `name` whose replies are texts, that adds the ids of their first `max_words` words."""
 
-    def __init__(self, user: User, vocabulary: Vocabulary, max_words: int) -> None:
-        self.user, self.vocabulary, self.max_words = user, vocabulary, max_words
+    def __init__(self, user: User, vocabulary: Vocabulary, max_words: int, name: str = "given") -> None:
+        self.name, self.user, self.vocabulary, self.max_words = name, user, vocabulary, max_words
 
     def reply(self, target_B: Tensor, offer: Message, turn: int) -> Message:
-        """Return the reply of the wrapped user with word ids."""
+        """Return the reply of the wrapped user with word ids. Raises UserError without a text for each dialog."""
         said = self.user.reply(target_B, offer, turn)
+        if not isinstance(said, Message):
+            raise UserError(
+                f"the user {self.name} returned {type(said).__name__}, expected a Message of reply"
+            )
+        texts = said.texts
+        if texts is not None and (isinstance(texts, str) or len(texts) != len(target_B)):
+            found = "a str" if isinstance(texts, str) else f"{len(texts)}"
+            raise UserError(
+                f"the user {self.name} returned {found} as texts, expected {len(target_B)}, one per dialog"
+            )
         if said.words_BL is not None or said.texts is None:
             return said
         return said._replace(words_BL=self.vocabulary.encode(said.texts, self.max_words).to(target_B.device))
@@ -36,7 +46,7 @@ def named_user(
     """
     user = named_part("users", name, vocabulary=vocabulary, max_words=max_words, **inputs)
     facts = {"user": name, "captions": name, "decoding": "none"} | dict(getattr(user, "about", {}))
-    return WordedUser(user, vocabulary, max_words), facts
+    return WordedUser(user, vocabulary, max_words, name), facts
 
 
 def users_of_catalog(catalog: Catalog, split: str) -> list[str]:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from fashioniq.data.items import Items
+from fashioniq.files import UserError
 from fashioniq.loop import exact, gallery
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
@@ -24,6 +25,13 @@ def gallery_of(vectors_ND, search="torch"):
         vectors_ND,
         search,
     )
+
+
+@pytest.mark.parametrize("rank", [True, False])
+def test_queries_of_another_width_are_refused_in_one_line(rank):
+    made, query_BD = gallery_of(torch.zeros(3, 4)), torch.zeros(2, 5)
+    with pytest.raises(UserError, match=r"expected queries of 4 numbers.*found 5"):
+        _ = made.rank(query_BD, torch.zeros(2, dtype=torch.long)) if rank else made.top(query_BD, 2)
 
 
 def distances(vectors_ND, query_BD):
