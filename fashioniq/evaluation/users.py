@@ -150,6 +150,12 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
         raise UserError(f"--user {twice[0]} is given twice; give each user once")
     for user in users:
         if not is_named(user):
+            if Path(user).name == user and not Path(user).exists():
+                known = ", ".join([*RECORDED, *plugins.names("users")])
+                raise UserError(
+                    f"expected {known} or a run of train-captioner in {user}, found no such folder; correct --user"
+                    f"{plugins.module_hint(user)}"
+                )
             about = read_run(Path(user), CaptionerRun)
             if options.verify:
                 verify_run(Path(user), about)

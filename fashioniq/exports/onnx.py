@@ -17,6 +17,7 @@ from fashioniq.exports.folder import check_folder
 from fashioniq.files import UserError, atomic_write, checksum, discard, temporary_folder, why, write_json
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
+from fashioniq.plugins import is_from_outside
 from fashioniq.runs import RetrieverRun
 from fashioniq.runs.trained import load_retriever
 
@@ -61,6 +62,11 @@ def export_onnx(run: Path, out: Path) -> ExportDifference:
         raise UserError(f"ONNX files need {error.name}; pip install 'fashioniq[export]'") from error
     retriever, _, about = load_retriever(run)
     if type(retriever).forward is BaseRetriever.forward:
+        if is_from_outside("retrievers", about.model):
+            raise UserError(
+                f"the retriever {about.model} of {run} has no forward, which ONNX files are made of; add "
+                f"forward({', '.join(INPUTS['query'])}), which returns the query after the last turn"
+            )
         raise UserError(
             f"expected a transformer, rnn or linear retriever in {run}, found a {about.model}, which is not exported "
             "to ONNX; give another run"

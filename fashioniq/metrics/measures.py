@@ -109,7 +109,8 @@ def measure(name: str) -> Measure:
         found: Measure = plugins.find("measures", name)
         return found
     if kind not in ("R", "Hits") or not digits.isdecimal() or not int(digits):
-        raise ValueError(f"unknown measure {name!r}; expected P, MRR, R@N or Hits@N, such as R@10")
+        installed = "".join(f"{one}, " for one in plugins.names("measures"))
+        raise ValueError(f"unknown measure {name!r}; expected {installed}P, MRR, R@N or Hits@N, such as R@10")
     n = int(digits)
     if kind == "R":
         return Measure(

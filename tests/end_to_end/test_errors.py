@@ -178,6 +178,7 @@ CASES = [
     case("a_missing_run_is_named[captioner]", "retriever", "in {tmp}/none, found no such folder", captioner="{tmp}/none"),
     case("a_missing_run_is_named[run]", "dialogs", "in {tmp}/none, found no such folder", run="{tmp}/none"),
     case("a_missing_run_is_named[user]", "dialogs", "in {tmp}/none, found no such folder", user="{tmp}/none"),
+    case("a_misspelled_user_is_told_with_the_known_ones", "dialogs", "expected human, sessions, differences, grammar", "correct --user", user="humn"),
     case("a_missing_default_captioner_is_told_with_the_ways_out", "retriever", "found no captioner in runs/captioner-dresses, the default",
          "`fashioniq train-captioner --data", "--category dresses --features", "--captioner", "--users differences recorded", captioner=None),
     case("an_unknown_training_user_is_named_with_the_known_ones", "retriever", "expected captioner, differences, recorded, a run",

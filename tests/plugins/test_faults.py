@@ -12,6 +12,7 @@ from fashioniq.data.parts import named_part
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
+from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import check_measures
 from fashioniq.users.by_name import named_user
 
@@ -57,6 +58,11 @@ def test_what_a_part_lacks_is_named(broken, kind, lacking):
 
 def raising(rank_BT, gallery):
     raise KeyError("turn")
+
+
+def test_an_unknown_measure_is_answered_by_the_installed_ones():
+    with pytest.raises(ValueError, match="unknown measure 'SQUARED'; expected RR2, P, MRR"):
+        measure("SQUARED")
 
 
 @pytest.mark.parametrize("function", [raising, lambda rank, _: rank.double()[:, :1]])

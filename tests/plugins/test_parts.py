@@ -123,8 +123,12 @@ def test_its_run_is_evaluated_by_single_turns_and_by_requests(run, project, cata
     assert (tmp_path / "requests/requests.json").is_file()
 
 
-def test_its_run_is_exported(run, project, tmp_path, capsys):
+def test_its_run_is_exported(run, project, refused, monkeypatch, tmp_path, capsys):
     pytest.importorskip("onnxscript")
+    with monkeypatch.context() as patch:
+        patch.delattr("toy_parts.retriever.Bag.forward")
+        told = refused("export", run=run, to="onnx", out=tmp_path / "onnx")
+    assert "the retriever toy-retriever of" in told and "add forward(words, attributes, image, mask)" in told
     project.run("export", run=run, to="onnx", out=tmp_path / "onnx")
     assert (tmp_path / "onnx/query.onnx").is_file() and "ranks equal" in capsys.readouterr().out
     project.run("export", run=run, to="huggingface", out=tmp_path / "card")
