@@ -29,9 +29,10 @@ class DrawSample(Seeded):
 class ImportCatalog(Seeded, Decoding, OfCategory):
     """Convert a retailer's table and pictures to a Fashion IQ folder, or update the offers of one.
 
-    Captions are generated from attributes. A table without pictures replaces prices, sizes, stock and links of an
-    imported category. With pictures, the products of today replace an imported category: known products keep their
-    splits, new ones are split with the seed of the first import, and captions by people stay.
+    Captions are generated from attributes. A table without pictures replaces the offers of an imported category;
+    prices, sizes, stock or links whose option is not given stay for the products of the table. With pictures, the
+    products of today replace an imported category: known products keep their splits, new ones are split with the
+    seed of the first import, and captions by people stay.
     """
 
     table: Path | None = option(

@@ -20,7 +20,7 @@ MAX_SIZES = 100  # of a product
 LONGEST_SIZE = 200  # characters
 LONGEST_URL = 2000  # characters
 URL = r"^https?://[^\s<>\"']+"
-_REPAIR = "correct it, or import the offers again with `fashioniq import-catalog`"
+_REPAIR = "correct it, or remove it and import the offers again with `fashioniq import-catalog`"
 
 _Size = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_SIZE)]
 

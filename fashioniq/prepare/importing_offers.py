@@ -1,4 +1,7 @@
-"""Update of the offers of a category from a retailer's table. The table replaces all earlier offers."""
+"""Update of the offers of a category from a retailer's table.
+
+The table replaces all earlier offers; of its products, the facts without a column stay as they were.
+"""
 
 import os
 from collections import Counter
@@ -6,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fashioniq.categories import canonical
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.ids import Spellings
-from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
+from fashioniq.data.offers import Offer, offers_file, read_offers, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
 from fashioniq.prepare.atomic_folder import staged
@@ -31,7 +36,8 @@ class OfferReport:
 def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport:
     """Replace the offers of a category of the folder `out`, and list what was not read beside them.
 
-    Raises UserError if the table cannot be read, `out` has no such category, or another import holds it.
+    Price, sizes, stock or link without a column of the source stay as they were for the products of the table. Raises
+    UserError if the table or the earlier offers cannot be read, `out` has no such category, or another import holds it.
     """
     out, category = Path(os.path.realpath(out)), canonical(category)
     if category not in categories_in(out):
@@ -42,6 +48,8 @@ def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport
     with staged(out):
         ids = Catalog(out, category).all_ids()
         known, spellings = set(ids), Spellings(ids)
+        kept = source.offers.absent
+        earlier = read_offers(offers_file(out, category)) if kept else {}
         offers: dict[str, Offer] = {}
         dropped: list[dict[str, Any]] = []
         unread: list[dict[str, Any]] = []
@@ -53,7 +61,9 @@ def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport
             if reason:
                 dropped.append({"line": row.line, "id": name, "reason": reason})
                 continue
-            offers[name], unreadable = source.offers.offer_of(row.values)
+            offer, unreadable = source.offers.offer_of(row.values)
+            before = earlier.get(name, Offer())
+            offers[name] = msgspec.structs.replace(offer, **{field: getattr(before, field) for field in kept})
             unread += [{"line": row.line, "id": name, "reason": one} for one in unreadable]
         if not offers:
             raise UserError(

@@ -76,6 +76,18 @@ class Columns(NamedTuple):
             ("--link", self.link),
         ]
 
+    @property
+    def absent(self) -> list[str]:
+        """Fields of an Offer without a column."""
+        fields = {
+            "price_minor": self.price,
+            "currency": self.price,
+            "sizes": self.sizes,
+            "in_stock": self.stock,
+            "url": self.link,
+        }
+        return [field for field, column in fields.items() if not column]
+
     def offer_of(self, values: Mapping[str, str]) -> tuple[Offer, list[str]]:
         """Offer of a row, and why values in it could not be read; an empty value is unknown."""
         found: dict[str, Any] = {}

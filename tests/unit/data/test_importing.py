@@ -9,6 +9,7 @@ from pathlib import Path
 from unicodedata import normalize
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow
 import pytest
 from PIL import Image
@@ -943,6 +944,36 @@ def test_a_table_without_pictures_replaces_the_offers(shop):
     with pytest.raises(UserError, match="has no category 'tops'"):
         update_offers(source, shop.out, "tops")
     assert len(Catalog(shop.out, "shirts").offers) == 1
+
+
+def test_facts_without_a_column_stay_for_the_products_of_the_table(shop):
+    with_offers(shop, 40)
+    for number in range(40):
+        shop.picture(f"s{number:03}.jpg")
+    shop.run(attributes=(), **OFFERED)
+    lines = [{"sku": "s001", "cost": "5"}, {"sku": "s002", "cost": ""}]
+    shop.csv.write_text("\n".join(map(json.dumps, lines)))
+    update_offers(ImportSource(table=shop.csv, id="sku", price="cost", currency="EUR"), shop.out, "shirts")
+    without_price = Offer(sizes=READ.sizes, in_stock=READ.in_stock, url=READ.url)
+    cheaper = msgspec.structs.replace(READ, price_minor=500)
+    assert Catalog(shop.out, "shirts").offers == {"s001": cheaper, "s002": without_price}
+    shop.csv.write_text(json.dumps({"sku": "s001", "fits": "XL", "left": "", "page": "-"}))
+    others = {name: OFFERED[name] for name in ("sizes", "stock", "link")}
+    update_offers(ImportSource(table=shop.csv, id="sku", **others), shop.out, "shirts")
+    kept = Offer(price_minor=500, currency="EUR", sizes=("XL",))
+    assert Catalog(shop.out, "shirts").offers == {"s001": kept}
+
+
+def test_damaged_offers_are_replaced_only_by_all_columns(shop):
+    with_offers(shop, 40)
+    for number in range(40):
+        shop.picture(f"s{number:03}.jpg")
+    shop.run(attributes=(), **OFFERED)
+    (shop.out / "offers/shirt.json").write_text('{"s001": 5}')
+    with pytest.raises(UserError, match="shirt.json.*remove it and import the offers again"):
+        update_offers(ImportSource(table=shop.csv, id="sku", stock="left"), shop.out, "shirts")
+    update_offers(ImportSource(table=shop.csv, id="sku", **OFFERED), shop.out, "shirts")
+    assert len(Catalog(shop.out, "shirts").offers) == 40
 
 
 def test_a_missing_column_of_offers_is_told(shop):
