@@ -18,6 +18,7 @@ from fashioniq.data.titles import NO_VALUE, TEXTS, values_of
 from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
+from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.picture_files import PictureFolder, title_of
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.table_rows import MissingColumn, Row
@@ -197,14 +198,15 @@ def _known(value: str) -> str:
 
 
 def _listing(source: ImportSource, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:
-    title = composed(_known(row.values[source.title])) if source.title else ""
+    title = composed(_known(without_html(row.values[source.title]))) if source.title else ""
     speech = language(source.language)
     words = own_words(speech)
     labels = find_attributes(title, words)
     kept = {
         column: row.values.get(column, "")
-        for column in (*(name for _, name in source.columns), *filter(None, (source.group,)), *TEXTS)
+        for column in (*(name for _, name in source.columns), *filter(None, (source.group,)))
     }
+    kept |= {column: without_html(row.values.get(column, "")) for column in TEXTS}
     kept = {column: composed(value) for column, value in kept.items() if _known(value)}
     for kind, column in source.columns:
         for value in values_of(kept, column):

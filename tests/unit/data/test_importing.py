@@ -17,10 +17,12 @@ from pyarrow import parquet
 
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer, offers_file, write_offers
+from fashioniq.data.titles import product_rows
 from fashioniq.files import UserError
 from fashioniq.prepare import atomic_folder, importing
 from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.caption_files import CaptionFiles
+from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.picture_files import title_of
@@ -55,7 +57,7 @@ class Shop:
 
     def write(self, rows, pictures=True, suffix=".jpg", under="."):
         with open(self.csv, "w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.DictWriter(file, list(row(0)))
+            writer = csv.DictWriter(file, list(max(rows, key=len, default=row(0))))
             writer.writeheader()
             writer.writerows(rows)
         if pictures:
@@ -576,6 +578,34 @@ def test_an_id_is_the_same_whichever_way_its_accents_are_written(shop, forms):
     assert [*Catalog(shop.out, "shirts").offers] == [own]
 
 
+def test_titles_and_descriptions_with_html_are_stored_as_plain_text(shop):
+    told = row(1, name="Süßes Kleid &amp; Gürtel <b>Grün</b>", description="<p>Weich.</p>size < 40 > 38")
+    shop.write([told if number == 1 else row(number) for number in range(40)])
+    shop.run()
+    catalog = Catalog(shop.out, "shirts")
+    assert catalog.titles["s001"] == "Süßes Kleid & Gürtel Grün"
+    stored = next(rows["s001"] for split in SPLITS if "s001" in (rows := product_rows(catalog, split)))
+    assert stored["description"] == "Weich. size < 40 > 38"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("size < 40 > 38", "size < 40 > 38"),
+        ("a <3 b", "a <3 b"),
+        ("sizes <S> <M> <XL>", "sizes <S> <M> <XL>"),
+        ("H&M Jeans&parka &notice; &foo;", "H&M Jeans&parka &notice; &foo;"),
+        ("R&amp;D  &#39;x&#x27; &lt;b&gt;y&lt;/b&gt;&nbsp;z", "R&D 'x' y z"),
+        ("G<b>r</b>ün<br/>weich<BR>neu", "Grün weich neu"),
+        ('<a href="x">Kleid</a><!-- old --> <style>p {}</style>rot', "Kleid rot"),
+        ("<" * 50_000 + "<!--" * 20_000, "<" * 50_000 + "<!--" * 20_000),
+        ("two  spaces", "two  spaces"),
+    ],
+)
+def test_only_html_is_removed_from_texts(text, plain):
+    assert without_html(text) == plain
+
+
 def test_dropped_rows_are_listed_with_their_reason(shop):
     rows = [row(number) for number in range(40)]
     shop.write(rows)
@@ -970,7 +1000,7 @@ def test_damaged_offers_are_replaced_only_by_all_columns(shop):
         shop.picture(f"s{number:03}.jpg")
     shop.run(attributes=(), **OFFERED)
     (shop.out / "offers/shirt.json").write_text('{"s001": 5}')
-    with pytest.raises(UserError, match="shirt.json.*remove it and import the offers again"):
+    with pytest.raises(UserError, match=r"shirt\.json.*remove it and import the offers again"):
         update_offers(ImportSource(table=shop.csv, id="sku", stock="left"), shop.out, "shirts")
     update_offers(ImportSource(table=shop.csv, id="sku", **OFFERED), shop.out, "shirts")
     assert len(Catalog(shop.out, "shirts").offers) == 40
