@@ -14,6 +14,7 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import at_chance, recall_at
 
 FEW = 300  # captioned pairs of train below which more captions help most
+SMALL = 20  # products of val up to which 10 in random order find at least half of the targets
 WEAK, GOOD = 75, 90  # P of a retriever below which it is weak, and from which it is good
 SHARE = 0.8  # share of what people's captions add to the product shown, from which a captioner is good
 LITTLE = 0.25  # the same share, below which it is weak
@@ -39,9 +40,15 @@ def of_retriever(
     """Whether a retriever understands its users, by P on val after the last turn and by R@10 with each user.
 
     The R@10 among these `products` is compared with that of random rankings; `floor` is that of the vector of the
-    product shown, for recorded captions.
+    product shown, for recorded captions. Among SMALL products or fewer, nothing is judged.
     """
     chance = min(100.0, 1000 / products)
+    if products <= SMALL:
+        figures = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
+        return (
+            f"not judged: val has only {products} products, of which 10 in random order have the target in "
+            f"{chance:.0f} % of the dialogs (P {p:.1f}; R@10 {figures}; by chance {chance:.1f})"
+        )
     if at_chance(p, dialogs):
         return f"not usable: it ranks the target no better than chance (P {p:.1f}, by chance 50)"
     with_users = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
@@ -72,6 +79,8 @@ def advice(catalog: Catalog, store: FeatureStore) -> str:
     labelled = any(any(lists) for lists in catalog.labels.values())
     if store.has_random_weights:
         found = "features of a trained encoder, as these have random weights"
+    elif len(catalog.ids("val")) <= SMALL:
+        found = "more products"
     elif catalog.captions_origin != "human" and not labelled:
         found = "captions by people (`fashioniq caption-pairs`) or labels of the products"
     elif pairs < FEW:

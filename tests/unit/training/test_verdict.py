@@ -1,5 +1,6 @@
 """The sentences that end a training."""
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import torch
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.features.store import FeatureStore
+from fashioniq.training import verdict
 from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retriever
 
 
@@ -72,10 +74,19 @@ def test_a_retriever_is_compared_with_chance_and_the_product_shown(p, recall, fl
     assert of_retriever(p, 1000, recall, products=250, floor=floor).startswith(said)
 
 
+@pytest.mark.parametrize("products", [2, 9, 20])
+@pytest.mark.parametrize("p", [50.0, 99.0])
+def test_nothing_is_judged_among_few_products(p, products):
+    told = of_retriever(p, 40, {"recorded": 90.0}, products=products, floor=95.0)
+    assert told.startswith(f"not judged: val has only {products} products")
+    assert not re.search("weak|usable|good|captions", told)
+    assert of_retriever(95, 1000, {"recorded": 99.0}, products=21, floor=None).startswith("good")
+
+
 @pytest.mark.parametrize(("products", "chance"), [(9, 100.0), (10, 100.0), (16, 62.5), (20_000, 0.1)])
 def test_random_rankings_find_ten_of_the_products(products, chance):
     told = of_retriever(80, 1000, {"captioner": 60.0}, products=products, floor=None)
-    assert f"(R@10 captioner 60.0; by chance {chance})" in told
+    assert f"R@10 captioner 60.0; by chance {chance})" in told
 
 
 GOOD = "good with the users of its training; evaluate it with other users, too"
@@ -131,7 +142,14 @@ def test_the_floor_is_a_search_by_angles():
     assert floor_of(target_R, first_R, items) == 75
 
 
-def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path):
+def test_the_advice_for_a_small_catalog_is_more_products():
+    catalog = SimpleNamespace(captions_origin="titles", labels={}, pairs=lambda _: [], ids=lambda _: range(20))
+    told = advice(catalog, SimpleNamespace(has_random_weights=False))
+    assert told == "; what would help most: more products"
+
+
+def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(verdict, "SMALL", 0)
     store, catalog = FeatureStore(vector_runs.store), Catalog(vector_runs.catalog, "dresses")
     assert f"more captions; {len(catalog.pairs('train'))} pairs have some" in advice(catalog, store)
     shutil.copytree(catalog.root, tmp_path / "catalog", ignore=lambda *_: ["captions"])
@@ -151,6 +169,8 @@ def test_the_advice_counts_the_captions_of_the_catalog(vector_runs, tmp_path):
     ],
 )
 def test_the_advice_is_what_a_catalog_lacks_most(random, origin, labels, pairs, found):
-    catalog = SimpleNamespace(captions_origin=origin, labels=labels, pairs=lambda split: range(pairs))
+    catalog = SimpleNamespace(
+        captions_origin=origin, labels=labels, pairs=lambda _: range(pairs), ids=lambda _: range(21)
+    )
     told = advice(catalog, SimpleNamespace(has_random_weights=random))
     assert told == "" if found is None else told.startswith(f"; what would help most: {found}")
