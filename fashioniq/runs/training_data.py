@@ -46,7 +46,7 @@ def settings_of(run: Path) -> dict[str, Any]:
 def version_of(run: Path, category: str) -> str:
     """Version of a run by which the service names it: category, day of the training, and digits of the checksum.
 
-    Raises UserError if the run has no readable description.
+    Raises UserError if the run has no readable description, or no checksum.
     """
     about = read_json(run / "model.json", "the model", dict)
     day = str((about.get("provenance") or {}).get("date") or "")[:10]
@@ -55,9 +55,14 @@ def version_of(run: Path, category: str) -> str:
 
 
 def sha256_of(run: Path) -> str:
-    """Checksum of the weights of a run."""
-    about = read_json(run / "model.json", "the model", dict)
-    return str(about.get("checksum") or checksum(weights_file(run)))
+    """Checksum of the weights of a run. Raises UserError if model.json has none and there are no weights."""
+    about, weights = read_json(run / "model.json", "the model", dict), weights_file(run)
+    if not about.get("checksum") and not weights.is_file():
+        raise UserError(
+            f'expected "checksum" in {run / "model.json"}, found none, and no {weights.name} to compute it from; '
+            "write one there, such as the sha256 of the model, which identifies the run in `fashioniq serve`"
+        )
+    return str(about.get("checksum") or checksum(weights))
 
 
 def first_path(*paths: Any) -> Path | None:

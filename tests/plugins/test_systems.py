@@ -142,6 +142,15 @@ def test_it_is_served(run):
     assert live.nearest(1)[0].id == "d"
 
 
+def test_serving_a_run_without_a_checksum_is_refused_in_one_line(run, refused, tmp_path):
+    about = json.loads((run / "model.json").read_text())
+    del about["checksum"]
+    (tmp_path / "model.json").write_text(json.dumps(about))
+    database = f"sqlite:///{tmp_path}/service.db"
+    told = refused("serve", run=[tmp_path], database=database, port=0)
+    assert told.startswith(f'error: expected "checksum" in {tmp_path}/model.json, found none')
+
+
 def test_its_index_is_built(run, project, capsys):
     pytest.importorskip("faiss")
     project.run("search", run=run, text="navy skirt", count=1, index="Flat", json=True)
