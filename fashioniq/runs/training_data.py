@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fashioniq.categories import canonical
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, read_json, why
 from fashioniq.runs import weights_file
@@ -41,6 +42,15 @@ def settings_of(run: Path) -> dict[str, Any]:
             f"expected options and values, found {type(settings).__name__} in {path}; correct the file"
         )
     return settings
+
+
+def category_of(run: Path) -> str:
+    """Category of a run, in model.json or config.yaml. Raises UserError if it has none, or no readable description."""
+    about = read_json(run / "model.json", "the model", dict)
+    category = about.get("category") or settings_of(run).get("category")
+    if not category:
+        raise UserError(f"{run} has no category; train it with --category")
+    return canonical(str(category))
 
 
 def version_of(run: Path, category: str) -> str:

@@ -14,7 +14,6 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor
 
-from fashioniq.categories import canonical
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.languages import language
@@ -26,7 +25,7 @@ from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
-from fashioniq.runs.training_data import settings_of, sha256_of, version_of
+from fashioniq.runs.training_data import category_of, settings_of, sha256_of, version_of
 from fashioniq.service.facets import Facets
 from fashioniq.service.first_products import diverse
 from fashioniq.service.product_columns import ProductColumns
@@ -111,10 +110,7 @@ class Served:
         system = load(run, split=split, device=device, index=index, gallery=gallery, **generated)
         system = replace(system, offers=None)  # the shelf has today's, and limits that were said are filters
         about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
-        category = about.get("category") or settings.get("category")
-        if not category:
-            raise UserError(f"{run} has no category; train it with --category")
-        category = canonical(str(category))
+        category = category_of(run)
         sizes = about.get("sizes") or {}
         identity = msgspec.convert(about["features"], StoreIdentity) if about.get("features") else None
         asks = not system.shows_items

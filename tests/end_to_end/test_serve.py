@@ -352,6 +352,9 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     assert "cannot" in refused("serve", **common | {"database": f"sqlite:///{sample}/catalog.json/x.db"})
     assert "cannot" in refused("serve", **common, spool=f"{sample}/catalog.json/x")
     assert "captioner" in refused("serve", **common | {"run": [runs.captioner]})
+    again = shutil.copytree(runs.retriever, tmp_path / "again")
+    told = refused("serve", **common | {"run": [runs.retriever, again]})
+    assert told.startswith(f"error: {runs.retriever} and {again} are both of the category dresses")
     assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
 
 

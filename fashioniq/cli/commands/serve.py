@@ -12,6 +12,8 @@ import uvicorn
 from fashioniq.config import Serve
 from fashioniq.files import UserError, check_writable, why, writing
 from fashioniq.loop.milvus import is_loopback
+from fashioniq.runs import kind_of
+from fashioniq.runs.training_data import category_of
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
 from fashioniq.service.inference import Inference
@@ -62,7 +64,7 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
     if loaded := [*settings.run, *([settings.encoder] if settings.encoder else [])]:
         print(f"Loading {', '.join(loaded)} …", flush=True)
     try:
-        models.open([*map(Path, settings.run), *_zero_shot(settings)])
+        models.open(_one_a_category([*map(Path, settings.run), *_zero_shot(settings)]))
     except Problem as error:
         raise UserError(f"{TITLES[error.code][1]} ({error.code}); --log prints the reason") from error
     if not models.categories:
@@ -100,6 +102,21 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
         store.close()
         for one in uploads:
             one.close()
+
+
+def _one_a_category(runs: list[Path]) -> list[Path]:
+    """The runs. Raises UserError if two are of one category, of which only one would be served."""
+    first: dict[str, Path] = {}
+    for run in runs:
+        _ = kind_of(run)  # raises UserError for what is no run
+        category = category_of(run)
+        if category in first:
+            raise UserError(
+                f"{first[category]} and {run} are both of the category {category}, which one run serves; "
+                "leave one of them out"
+            )
+        first[category] = run
+    return runs
 
 
 def _zero_shot(settings: Serve) -> list[Path]:
