@@ -3,6 +3,7 @@
 import re
 
 from fashioniq.data.sanitize import clean
+from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.dialog import LONGEST, Dialog
@@ -15,9 +16,16 @@ more like 3         make the next request about product 3; also “more like 3 b
 undo                take the last step back
 this is it          choose the product marked →, otherwise the first one, and end; “this is it 3” chooses product 3
 quit, Ctrl-D        end without choosing a product"""
+GERMAN_HELP = (
+    "auf Deutsch         mehr wie 3, mehr wie 3 aber länger, zurück, das ist es, das ist es 3, hilfe, ende"
+)
 
-_LIKE = re.compile(r"more like (?:number )?#?(\d+)[.,!:]?(?:\s+(?:but|and|only)\b)?\s*(.*)", re.IGNORECASE)
-_CHOSEN = re.compile(r"this is it(?:[,:]?\s+(?:number )?#?(\d+))?[.!]*", re.IGNORECASE)
+_LIKE = re.compile(
+    r"(?:more like|mehr wie) (?:num(?:b|m)er )?#?(\d+)[.,!:]?(?:,?\s+(?:but|and|only|aber|und|nur)\b)?\s*(.*)",
+    re.IGNORECASE,
+)
+_CHOSEN = re.compile(r"(?:this is it|das ist es)(?:[,:]?\s+(?:num(?:b|m)er )?#?(\d+))?[.!]*", re.IGNORECASE)
+_GERMAN = {"hilfe": "help", "zurück": "undo", "rückgängig": "undo", "ende": "quit", "beenden": "quit"}
 
 
 class Conversation:
@@ -26,6 +34,8 @@ class Conversation:
     def __init__(self, live: Dialog, view: View) -> None:
         self.live, self.view = live, view
         self.chosen: str | None = None
+        wording = live.system.wording
+        self._german = wording is not None and wording.lexicon.grammar.code == "de"
         self.products = view.show(live)
 
     def run(self) -> None:
@@ -53,19 +63,24 @@ class Conversation:
             return False
 
     def _done(self, line: str) -> bool:
-        command = line.lower()
+        slash, line = line.startswith("/"), line.removeprefix("/").strip()
+        command = composed(line).lower().rstrip(".!?")
+        if self._german:
+            command = _GERMAN.get(command, command)
         if command in ("quit", "exit"):
             return True
         if found := _CHOSEN.fullmatch(line):
             self.chosen = self._product(found[1]) if found[1] else self.live.offered or self.products[0].id
             return self.chosen is not None
         if command == "help":
-            print(HELP)
+            print(f"{HELP}\n{GERMAN_HELP}" if self._german else HELP)
         elif command == "undo":
             self._show(self.live.undo(), unchanged="There is nothing to undo.")
         elif found := _LIKE.fullmatch(line):
             if name := self._product(found[1]):
                 self._more_like(name, found[2])
+        elif slash:
+            print("There is no such command; “help” lists the commands.")
         elif line:
             self._show(self._after(self.live, line))
         return False

@@ -3,14 +3,17 @@
 import base64
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from fashioniq.data.cards import Product
 from fashioniq.data.offers import Offer
+from fashioniq.files import UserError
 from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
+from fashioniq.terminal.conversation import Conversation
 from fashioniq.terminal.pictures import ROWS, SIDE, escape_sequence, picture_row, protocol_of
 from fashioniq.terminal.view import print_products
 
@@ -94,6 +97,58 @@ def test_prices_and_what_is_out_of_stock_are_told_where_they_are_known(capsys):
     assert " 4999 JPY, out of stock" in told[3] and " out of stock" in told[4] and " out" not in told[5]
     print_products([product("d")], offers)
     assert "offer" not in capsys.readouterr().out
+
+
+class Shown:
+    """A dialog that fails for every line that is read as a request, in a catalog of a language."""
+
+    offered, products = None, [product("a"), product("b")]
+
+    def __init__(self, code):
+        lexicon = SimpleNamespace(grammar=SimpleNamespace(code=code))
+        self.system = SimpleNamespace(wording=SimpleNamespace(lexicon=lexicon), read=self.read)
+
+    def read(self, words):
+        raise UserError(f"read {words}")
+
+    def undo(self):
+        return self
+
+    def more_like(self, name):
+        raise UserError(f"more like {name}")
+
+
+def typed(code, line, capsys):
+    """What is printed for a line, whether it ends the dialog, and what is chosen."""
+    talk = Conversation(Shown(code), SimpleNamespace(show=lambda live: live.products))
+    ended = talk._ended_by(line)
+    return capsys.readouterr().out.strip(), ended, talk.chosen
+
+
+@pytest.mark.parametrize("code", ["en", "de"])
+def test_a_slash_before_a_command_is_left_out_and_never_a_request(code, capsys):
+    assert "more like 3" in typed(code, "/help", capsys)[0]
+    assert "more like 3" in typed(code, "Help!", capsys)[0]
+    assert typed(code, "/undo", capsys)[0] == "There is nothing to undo."
+    assert typed(code, "/quit", capsys) == ("", True, None)
+    assert typed(code, "/this is it 2", capsys) == ("", True, "b")
+    assert typed(code, "/more like 2", capsys)[0] == "More like b."
+    assert typed(code, "/hell", capsys)[0] == "There is no such command; “help” lists the commands."
+    assert typed(code, "hell", capsys)[0] == "Read hell."
+
+
+def test_a_german_catalog_has_commands_in_german(capsys):
+    assert (
+        "auf Deutsch" in typed("de", "/hilfe", capsys)[0] and "auf Deutsch" in typed("de", "Hilfe", capsys)[0]
+    )
+    for back in ("zurück", "zuru\u0308ck", "Rückgängig"):
+        assert typed("de", back, capsys)[0] == "There is nothing to undo."
+    assert typed("de", "ende", capsys) == typed("de", "beenden", capsys) == ("", True, None)
+    assert typed("de", "das ist es", capsys) == ("", True, "a")
+    assert typed("de", "Das ist es, Nummer 2!", capsys) == ("", True, "b")
+    assert typed("de", "mehr wie 2, aber länger", capsys)[0] == "More like b."
+    assert typed("en", "ende", capsys)[0] == "Read ende."
+    assert "auf Deutsch" not in typed("en", "help", capsys)[0]
 
 
 HOSTILE = "<script>alert(1)</script>\"'&"

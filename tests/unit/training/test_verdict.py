@@ -143,7 +143,9 @@ def test_the_floor_is_a_search_by_angles():
 
 
 def test_the_advice_for_a_small_catalog_is_more_products():
-    catalog = SimpleNamespace(captions_origin="titles", labels={}, pairs=lambda _: [], ids=lambda _: range(20))
+    catalog = SimpleNamespace(
+        captions_origin="titles", labels={}, pairs=lambda _: [], ids=lambda _: range(20)
+    )
     told = advice(catalog, SimpleNamespace(has_random_weights=False))
     assert told == "; what would help most: more products"
 
