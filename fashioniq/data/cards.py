@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 
 class Product(NamedTuple):
-    """A search result; `distance` is the Euclidean distance from the query."""
+    """A search result; `distance` is the signed square root of its cost.
+
+    The cost is the squared Euclidean distance from the vector of the query, less twice the bonus for its words. Without
+    words, `distance` is the Euclidean distance; a bonus can make it negative.
+    """
 
     id: str
     title: str
@@ -25,7 +29,7 @@ class ItemCards:
     attributes: Mapping[str, list[str]] = field(default_factory=dict)
 
     def product(self, name: str, distance: float) -> Product:
-        """The product at this distance from the query; a missing title or attribute list is empty."""
+        """The product at this `Product.distance`; a missing title or attribute list is empty."""
         return Product(
             name, self.titles.get(name, ""), distance, self.attributes.get(name, []), self.images.get(name)
         )

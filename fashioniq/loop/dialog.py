@@ -144,11 +144,12 @@ class Dialog(Generic[S]):
 
     def products(self, count: int = 10) -> list[Product]:
         """Return the nearest products in order; the product offered replaces the last one if missing."""
-        found = self.nearest(count)
-        if self.offer.item_B is not None and self.offered not in [product.id for product in found]:
-            vector_1D = self.system.gallery.vectors_ND[self.offer.item_B].float()
-            distance = (vector_1D - self.query.vector_BD).norm().item()
-            found[-1:] = [self.system.cards.product(self.offered or "", distance)]
+        found, offered_B = self.nearest(count), self.offer.item_B
+        if offered_B is not None and self.offered not in [product.id for product in found]:
+            gallery = self.system.gallery
+            offered_N = torch.zeros(len(gallery), dtype=torch.bool, device=gallery.vectors_ND.device)
+            offered_N[offered_B] = True
+            found[-1:] = self.system.nearest(self.query, 1, offered_N)[0]
         return found
 
     def say(

@@ -202,6 +202,13 @@ def test_each_product_is_scored_once_for_a_list_of_any_length():
     assert [product.distance for product in products] == sorted(product.distance for product in products)
 
 
+def test_the_product_offered_has_the_distance_that_it_has_in_the_list():
+    live = Dialog.start(system()).say("is red")
+    for listed in live.nearest(len(IDS)):
+        (product,) = live.about(listed.id).products(1)
+        assert product.id == listed.id and product.distance == pytest.approx(listed.distance, abs=1e-4)
+
+
 def priced(offers):
     """The system with offers by id."""
     found = system()
