@@ -1,9 +1,10 @@
 """Live dialog with one person, turn by turn, on the same System as `rollout`, but without a target."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -143,7 +144,14 @@ class Dialog(Generic[S]):
         return torch.stack(left_out, 1) if left_out else None
 
     def products(self, count: int = 10) -> list[Product]:
-        """Return the nearest products in order; the product offered replaces the last one if missing."""
+        """Return the nearest products in order; the product offered replaces the last one if missing.
+
+        Raises TypeError for a count that is no integer, and ValueError for one below 1.
+        """
+        if not isinstance(count, SupportsIndex):
+            raise TypeError(f"expected a number of products, found {count!r}")
+        if (count := operator.index(count)) < 1:
+            raise ValueError(f"expected at least 1 product, found {count}")
         found, offered_B = self.nearest(count), self.offer.item_B
         if offered_B is not None and self.offered not in [product.id for product in found]:
             gallery = self.system.gallery
@@ -160,7 +168,11 @@ class Dialog(Generic[S]):
         It is `about` a product or picture, by default what the system offers. A reply of which nothing is understood
         changes nothing, and "like this" alone asks for products like the one talked about. The retriever reads `parts`
         of it, if they are given, one by one, and only those that have more than limits such as a price.
+
+        Raises TypeError for a reply that is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"expected the text of a reply, found {text!r}")
         if about is not None:
             return self.about(about).say(text, parts)
         reply = clean(text, LONGEST)

@@ -380,3 +380,19 @@ def test_a_text_that_is_read_in_parts_is_one_step():
 
 def test_a_label_that_is_chosen_is_wanted():
     assert ChosenLabel("red") == ChosenLabel("red", denied=False) != ChosenLabel("red", denied=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "error"), [(0, ValueError), (-1, ValueError), ("5", TypeError), (2.0, TypeError)]
+)
+def test_a_number_of_products_is_an_integer_of_at_least_1(count, error):
+    live = Dialog.start(showing_system())
+    with pytest.raises(error, match=r"^expected (a number of products|at least 1 product), found "):
+        live.products(count)
+    assert len(live.products(torch.tensor(3))) == 3
+
+
+@pytest.mark.parametrize("text", [None, 5, ["red"]])
+def test_a_reply_is_a_text(text):
+    with pytest.raises(TypeError, match="expected the text of a reply, found "):
+        Dialog.start(showing_system()).say(text)
