@@ -13,6 +13,7 @@ from fashioniq.config import (
     Training,
 )
 from fashioniq.features.selection import run_folder
+from fashioniq.files import check_writable
 from fashioniq.locks import exclusive
 from fashioniq.runs import Run, read_run
 from fashioniq.training.nodes import launched_rank
@@ -57,13 +58,15 @@ def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], 
     """Decorator of a training: it locks the folder of its run until it ends, also if it is killed.
 
     Of processes that train together, the first has the lock, as it alone writes. Raises UserError that names the
-    other process if the folder is locked, or if the variables of the launcher do not match.
+    other process if the folder is locked, if it cannot be written, or if the variables of the launcher do not match.
     """
 
     @wraps(train)
     def trained(settings: S, *arguments: P.args, **options: P.kwargs) -> R:
         first = launched_rank(settings.devices, settings.num_nodes) == 0
         with exclusive(folder_of(settings)) if first else nullcontext():
+            if first:
+                check_writable(folder_of(settings))
             return train(settings, *arguments, **options)
 
     return trained

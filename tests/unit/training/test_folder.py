@@ -33,6 +33,16 @@ def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", TRAININGS)
+def test_every_training_is_refused_at_the_start_if_its_run_is_a_file(name, tmp_path):
+    module = importlib.import_module(f"fashioniq.cli.commands.{name.replace('-', '_')}")
+    (tmp_path / "dresses.csv").write_text("id")
+    settings = settings_of(TRAININGS[name], data=tmp_path / "nothing", run=tmp_path / "dresses.csv")
+    with pytest.raises(UserError, match=r"dresses\.csv is not a folder"):
+        module.run(settings)
+    assert (tmp_path / "dresses.csv").read_text() == "id"
+
+
 def test_learn_is_refused_while_another_writes_its_folder(tmp_path):
     from fashioniq.cli.commands.learn import run
 
