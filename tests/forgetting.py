@@ -268,8 +268,8 @@ class ShopWorld:
             os.waitpid(self._reading, 0)
             self._reader = None
 
-    def stored(self):
-        """Ids of the conversations in the database, read in a copy, as to open it would change its files."""
+    def stored(self, consent="%"):
+        """Ids of the conversations in the database, all or those with a consent, read in a copy, as to open it would change its files."""
         copy = self.root.with_suffix(".copy")
         copy.mkdir(exist_ok=True)
         for suffix in ("", "-wal"):
@@ -277,17 +277,21 @@ class ShopWorld:
             with suppress(FileNotFoundError):
                 shutil.copy(f"{self.path}{suffix}", copy)
         with closing(sqlite3.connect(copy / "service.db")) as database:
-            return {id for (id,) in database.execute("SELECT id FROM session")}
+            found = database.execute("SELECT id FROM session WHERE consent LIKE ?", [consent])
+            return {id for (id,) in found}
 
     def left(self):
-        """Files with a word or the id of a conversation that was erased, with these."""
-        stored = self.stored()
-        erased = [name for one in SPOKEN if one.id not in stored for name in (one.id, one.word)]
+        """Files with a word or the id of a conversation that they may not have, with these: one that was erased, or
+        outside the database one without consent for training.
+        """
+        stored, usable = self.stored(), self.stored("training")
         found = {}
         for path in sorted(self.root.rglob("*")):
             if path.is_file() and path.name != "service.db-shm":
                 content = path.read_bytes()
-                if names := [name for name in erased if name.encode() in content]:
+                present = stored if path.name in ("service.db", "service.db-wal") else usable
+                gone = [name for one in SPOKEN if one.id not in present for name in (one.id, one.word)]
+                if names := [name for name in gone if name.encode() in content]:
                     found[path] = names
         return found
 
@@ -320,7 +324,15 @@ class Order:
             self.erase,
             self.serve,
         ]
-        steps += [self.move_away, self.move_away, self.move_back, self.delete, self.read, self.export]
+        steps += [
+            self.move_away,
+            self.move_away,
+            self.move_back,
+            self.delete,
+            self.read,
+            self.export,
+            self.withdraw,
+        ]
         for _ in range(STEPS):
             step = self.chance.choice(steps)
             self.done.append(step.__name__)
@@ -369,6 +381,16 @@ class Order:
         self.ended(ended, fault)
         assert fault or (ended.code == 0 and one.id not in self.world.stored())
 
+    def withdraw(self):
+        """Take back the consent for training, as a shopper does, over HTTP."""
+        fault, one = self.fault(), self.chance.choice(SPOKEN)
+        if one.id in self.world.stored():
+            self.done.append(one.id)
+            self.ended(
+                self.world.with_store(lambda store: store.set_consent(one.id, "service"), fault), fault
+            )
+            assert fault or one.id not in self.world.stored("training")
+
     def serve(self):
         fault = self.fault()
         ended = self.world.serve(fault)
@@ -416,7 +438,7 @@ class Order:
             else:
                 assert f"{self.away.get(place, place)} may still have" in ended.err
                 assert place not in self.away or id_of(place) in ended.err
-        stored = self.world.stored()
+        stored = self.world.stored("training")
         for path in self.present():
             if named and id_of(path) in self.held:
                 held, right = {one.session for one in read_sessions(path)}, self.held[id_of(path)] & stored
@@ -440,7 +462,7 @@ class Order:
         if named:
             ended = self.world.forget(deleted=sorted(named))
             assert ended.code == 0
-        stored = self.world.stored()
+        stored = self.world.stored("training")
         for marked in self.world.root.rglob("export.json"):
             if (id := id_of(marked.parent)) in self.held:
                 assert {one.session for one in read_sessions(marked.parent)} == self.held[id] & stored

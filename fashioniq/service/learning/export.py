@@ -151,7 +151,7 @@ def check_here(export: ExportRow) -> None:
 
 
 def remove_erased(store: Store, export: ExportRow) -> int:
-    """Write the files of training data again without erased sessions, and return the number of these sessions.
+    """Write the files of training data again without the sessions that they may not hold any more; return their number.
 
     Raises UserError if the files are not in their folder, or cannot be read or written; it is then to be repeated.
     """
@@ -161,8 +161,8 @@ def remove_erased(store: Store, export: ExportRow) -> int:
         if not (hashes := store.to_remove(export.id)):
             return 0  # another process has removed them
         sessions = read_sessions(folder)
-        erased = store.erased([one.session for one in sessions])
-        kept = [one for one in sessions if one.session not in erased]
+        forbidden = store.forbidden(export.id, [one.session for one in sessions])
+        kept = [one for one in sessions if one.session not in forbidden]
         with writing(folder):  # copies that killed processes left
             for place in (folder, folder / CAPTIONS, folder / CAPTIONS / "captions"):
                 remove_leftovers(place)

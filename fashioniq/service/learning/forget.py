@@ -34,7 +34,8 @@ def forget(settings: Forget) -> bool:
 
 
 def carry_out(store: Store) -> bool:
-    """Remove what was erased from the files of the database and from training data, and print it.
+    """Remove what was erased from the files of the database, and from training data also what may no longer be used for
+    training; print it.
 
     Return whether all of it was removed; what was not is printed with the reason, and tried again by the next call.
     """
@@ -46,16 +47,16 @@ def carry_out(store: Store) -> bool:
             if erased := remove_erased(store, export):
                 print(f"{export.folder}: removed {erased} of {export.sessions} conversations")
         except UserError as error:
-            _complain(f"{export.folder} may still have erased conversations: {error}")
+            _complain(f"{export.folder} may still have erased or withdrawn conversations: {error}")
             complete = False
     return complete
 
 
 def trained_with_erased(store: Store) -> list[tuple[ExportRow, int]]:
-    """Training data that were not deleted, whose run was trained with conversations erased since, or started from such
-    a run; and the number of all of these conversations.
+    """Training data that exist and whose run was trained with conversations that were erased or withdrawn since, or
+    started from such a run; and the number of all of these conversations.
     """
-    exports, held = store.exports(), store.erased_held()
+    exports, held = store.exports(), store.forbidden_held()
     erased = {export.id: held.get(export.id, set()) for export in exports}
     of_run: dict[Path, set[str]] = {}
     for export in exports:
@@ -81,7 +82,7 @@ def _name_models(store: Store) -> None:
         if names or (run.exists() and _is_here(export)):
             print(
                 f"{f'model {names[0]}' if names else 'the model'} in {run} was trained with {count} of the erased "
-                "conversations; replace it by `fashioniq learn` from a run trained without them"
+                "or withdrawn conversations; replace it by `fashioniq learn` from a run trained without them"
             )
 
 

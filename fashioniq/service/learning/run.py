@@ -65,7 +65,8 @@ def learn(settings: Learn) -> Gate:
             carry_out(store)
             if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
                 print(
-                    f"{settings.run} was trained with conversations that were erased; start from an earlier run"
+                    f"{settings.run} was trained with conversations that were erased or withdrawn; start from an "
+                    "earlier run"
                 )
             shop = shop_of(catalog, features, store)  # reads pictures, so before the log
             log = store.log(catalog.category)

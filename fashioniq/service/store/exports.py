@@ -10,12 +10,17 @@ from fashioniq.service.store.rows import ExportRow
 from fashioniq.service.store.subjects import subjects
 from fashioniq.service.store.tables import erasure, export, export_session, session
 
-_OF_ERASED = export_session.c.subject_hmac.in_(select(erasure.c.subject_hmac))
-_TO_REMOVE = _OF_ERASED, export_session.c.removed_at.is_(None)
+_FORBIDDEN = export_session.c.subject_hmac.in_(
+    select(erasure.c.subject_hmac)
+) | export_session.c.withdrawn_at.is_not(None)
+_TO_REMOVE = _FORBIDDEN, export_session.c.removed_at.is_(None)
 
 
 class Exports(Database):
-    """Which sessions training data hold. A record remains when its folder is deleted: runs may have started from it."""
+    """Which sessions training data hold. A record remains when its folder is deleted: runs may have started from it.
+
+    Training data may not hold sessions that were erased since, or whose consent for training was withdrawn.
+    """
 
     def add_export(self, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
         """Store which sessions training data are going to hold.
@@ -38,15 +43,25 @@ class Exports(Database):
         return self.read(lambda connection: find(connection, ExportRow, order=[export.c.cut_at, export.c.id]))
 
     def stale_exports(self) -> list[ExportRow]:
-        """Training data that hold an erased session, to be written again without it."""
+        """Training data that hold a session that they may not hold, to be written again without it."""
         ids = select(export_session.c.export_id).where(*_TO_REMOVE)
         stale = export.c.id.in_(ids), export.c.deleted_at.is_(None)
         return self.read(lambda connection: find(connection, ExportRow, *stale, order=[export.c.id]))
 
     def to_remove(self, id: str) -> set[str]:
-        """Hashes of the erased sessions that training data hold."""
+        """Hashes of the sessions that training data hold and may not hold."""
         asked = select(export_session.c.subject_hmac).where(export_session.c.export_id == id, *_TO_REMOVE)
         return self.read(lambda connection: set(connection.scalars(asked)))
+
+    def forbidden(self, id: str, session_ids: Sequence[str]) -> set[str]:
+        """Those of the sessions that training data may not hold."""
+
+        def work(connection: Connection) -> set[str]:
+            known, of_export = subjects(connection, session_ids), export_session.c.export_id == id
+            found = those_in(connection, export_session.c.subject_hmac, known, of_export, _FORBIDDEN)
+            return {known[subject] for subject in found}
+
+        return self.read(work)
 
     def set_removed(self, id: str, hashes: Iterable[str]) -> None:
         """Store that training data do not hold these sessions any more."""
@@ -55,9 +70,9 @@ class Exports(Database):
         values = [{"one": subject} for subject in hashes]
         self.write(lambda connection: connection.execute(removed, values) if values else None)
 
-    def erased_held(self) -> dict[str, set[str]]:
-        """Hashes of the erased sessions that training data hold or have held, by the id of the data."""
-        asked = select(export_session.c.export_id, export_session.c.subject_hmac).where(_OF_ERASED)
+    def forbidden_held(self) -> dict[str, set[str]]:
+        """Hashes of the sessions that training data hold or have held and may not hold, by the id of the data."""
+        asked = select(export_session.c.export_id, export_session.c.subject_hmac).where(_FORBIDDEN)
         held: dict[str, set[str]] = {}
         for id, subject in self.read(lambda connection: connection.execute(asked).all()):
             held.setdefault(id, set()).add(subject)

@@ -20,8 +20,8 @@ from fashioniq.service.store.rows import (
     TurnRow,
 )
 from fashioniq.service.store.scrub import scrub, scrub_all
-from fashioniq.service.store.subjects import are_erased, request_hmac
-from fashioniq.service.store.tables import event, picture, session, turn
+from fashioniq.service.store.subjects import are_erased, request_hmac, subjects
+from fashioniq.service.store.tables import event, export_session, picture, session, turn
 
 
 class Sessions(Database):
@@ -147,12 +147,20 @@ class Sessions(Database):
         return self.write(work)
 
     def set_consent(self, id: str, consent: Consent) -> None:
-        """Change the consent of a session. Raises Gone if there is no such session."""
+        """Change the consent of a session. Raises Gone if there is no such session.
+
+        Training data that hold it may not do so any more, also if the consent for training is given again.
+        """
 
         def work(connection: Connection) -> None:
-            changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=self.now())
+            now = self.now()
+            changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=now)
             if not connection.execute(changed).rowcount:
                 raise Gone(id)
+            if consent != "training":
+                held = export_session.c.subject_hmac.in_(subjects(connection, [id]))
+                withdrawn = update(export_session).where(held, export_session.c.withdrawn_at.is_(None))
+                connection.execute(withdrawn.values(withdrawn_at=now))
 
         self.write(work)
 

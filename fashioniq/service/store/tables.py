@@ -205,11 +205,13 @@ export = Table(
     _needed("sessions", Integer),
     Column("deleted_at", Time),
 )
-# sessions by their hash, which remains after they are erased; from `removed_at`, their words are not in the files
+# sessions by their hash, which remains after they are erased; from `withdrawn_at`, they have no consent for training,
+# and from `removed_at`, their words are not in the files
 export_session = Table(
     "export_session",
     METADATA,
     Column("export_id", Text, ForeignKey("export.id", ondelete="CASCADE"), primary_key=True),
     Column("subject_hmac", Text, primary_key=True, index=True),
+    Column("withdrawn_at", Time),
     Column("removed_at", Time),
 )

@@ -55,7 +55,7 @@ def test_a_folder_that_is_away_is_named_and_cleared_when_it_is_back(world):
     assert FIRST.word in (learned / "topics.tsv").read_text()
     learned.rename(elsewhere)
     ended = world.forget(session=FIRST.id)
-    assert ended.code == 1 and f"{learned} may still have erased conversations" in ended.err
+    assert ended.code == 1 and f"{learned} may still have erased or withdrawn conversations" in ended.err
     assert len(ended.err.splitlines()) == 1 and ended.out == "erased 1 conversation in the database\n"
     assert world.forget().code == world.serve().code == 1
     assert world.learn(world.root / "again").code == 0 and {path.parent for path in world.left()} == {
@@ -200,7 +200,7 @@ def test_models_are_named_that_were_trained_with_it_or_started_from_such_a_model
     assert world.learn(first).code == 0
     monkeypatch.setattr(ShopWorld, "start", "first/run")
     assert world.learn(second).code == 0
-    assert world.forget(session=FIRST.id).out.count("was trained with 1 of the erased conversations") == 2
+    assert world.forget(session=FIRST.id).out.count("was trained with 1 of the erased or withdrawn") == 2
     ended = world.learn(world.root / "third")
     assert ended.code == 0 and "run was trained with conversations that were erased" in ended.out
     shutil.rmtree(first)
@@ -209,7 +209,7 @@ def test_models_are_named_that_were_trained_with_it_or_started_from_such_a_model
 
 def test_a_model_is_named_with_all_conversations_of_the_models_that_it_started_from(world, monkeypatch):
     first, second = world.root / "first", world.root / "second"
-    named = f"{second}/run was trained with {{}} of the erased conversations"
+    named = f"{second}/run was trained with {{}} of the erased or withdrawn conversations"
     assert world.learn(first).code == 0
     assert world.forget(session=FIRST.id).code == 0
     monkeypatch.setattr(ShopWorld, "start", "first/run")
@@ -228,6 +228,18 @@ def test_a_model_is_named_with_all_conversations_of_the_models_that_it_started_f
     monkeypatch.setattr(ShopWorld, "start", "first/run")
     ended = world.learn(world.root / "third")
     assert ended.code == 0 and "was trained with conversations that were erased" in ended.out
+
+
+def test_conversations_without_consent_for_training_any_more_leave_the_training_data(world):
+    learned = world.root / "learned"
+    assert world.learn(learned).code == 0
+    world.with_store(lambda store: store.set_consent(FIRST.id, "service"))
+    assert set(world.left()) > {learned / "sessions.jsonl"}
+    ended = world.forget()
+    assert ended.code == 0 and f"{learned}: removed 1 of 8 conversations" in ended.out
+    assert f"{learned}/run was trained with 1 of the erased or withdrawn conversations" in ended.out
+    assert world.left() == {} and FIRST.id in world.stored()
+    assert {one.session for one in read_sessions(learned)} == {one.id for one in SPOKEN[1:]}
 
 
 def test_words_of_nobody_leave_the_report(world):

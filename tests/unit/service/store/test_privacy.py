@@ -244,11 +244,12 @@ def test_training_data_stay_stale_until_an_erased_session_was_removed(store, log
     store.erase_session("s")
     assert store.stale_exports() == [first]
     hashes = store.to_remove("first")
-    assert store.erased_held() == {"first": hashes}
+    assert store.forbidden_held() == {"first": hashes}
+    assert store.forbidden("first", ["s", "t", "unknown"]) == {"s"} and not store.forbidden("second", ["s"])
     store.set_removed("second", hashes)  # which does not hold it
     assert store.stale_exports() == [first] and len(hashes) == 1
     store.set_removed("first", hashes)
-    assert store.stale_exports() == [] and store.erased_held() == {"first": hashes}
+    assert store.stale_exports() == [] and store.forbidden_held() == {"first": hashes}
     store.set_consent("withdrawn", "none")
     clock.move(hours=25)
     store.sweep()
@@ -256,5 +257,23 @@ def test_training_data_stay_stale_until_an_erased_session_was_removed(store, log
     with pytest.raises(Gone):
         log.start("withdrawn")
     store.set_deleted("second")
-    assert store.stale_exports() == [] and len(store.erased_held()["second"]) == 1
+    assert store.stale_exports() == [] and len(store.forbidden_held()["second"]) == 1
     assert store.exports() == [first, replace(second, deleted_at=clock())]
+
+
+def test_training_data_are_stale_when_consent_for_training_is_withdrawn(store, log, clock):
+    first, second = export("first", clock, 2), export("second", clock, 1)
+    for session in ("s", "t"):
+        log.start(session, consent="training")
+    store.add_export(first, ["s", "t"])
+    store.set_consent("t", "training")
+    assert store.stale_exports() == []
+    store.set_consent("s", "service")
+    assert store.stale_exports() == [first] and store.forbidden("first", ["s", "t"]) == {"s"}
+    store.set_consent("s", "training")
+    assert store.add_export(second, ["s"]) == {"s"}
+    assert store.stale_exports() == [first] and store.forbidden("second", ["s"]) == set()
+    store.set_removed("first", store.to_remove("first"))
+    assert store.stale_exports() == [] and store.session("s") is not None
+    store.set_consent("s", "none")
+    assert store.stale_exports() == [second]

@@ -8,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
 from fashioniq.files import UserError
-from fashioniq.service.store import KeyReused, Store, Unavailable
+from fashioniq.service.store import ExportRow, KeyReused, Store, Unavailable
 from fashioniq.service.store.engine import engine_of
 from fashioniq.service.store.schema import migrate
 from fashioniq.service.store.tables import METADATA
@@ -107,8 +107,23 @@ def test_earlier_products_keep_their_stock_and_later_ones_may_have_none(connecte
         found = [(name, stock and bool(stock)) for name, stock in connection.execute(stocks)]
         assert found == [("a", True), ("b", False), ("c", None)]
         assert differences(connection) == []
-        migrate(connection, "base")
-        assert set(schema(connection)) == {"alembic_version"}
+
+
+def test_training_data_with_conversations_that_were_withdrawn_earlier_are_stale(
+    connected, fresh_url, new_log
+):
+    with closing(Store.open(fresh_url)) as store:
+        log = new_log(store)
+        for id in ("s", "t"):
+            log.start(id, consent="training")
+        new = ExportRow(id="exp", folder="/exp", cut_at=store.now(), rule={}, sessions=2)
+        store.add_export(new, ["s", "t"])
+    with connected.begin() as connection:
+        connection.execute(text("ALTER TABLE export_session DROP COLUMN withdrawn_at"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0007'"))
+        connection.execute(text("UPDATE session SET consent = 'service' WHERE id = 's'"))
+    with closing(Store.open(fresh_url)) as store:
+        assert store.stale_exports() == [new] and store.forbidden("exp", ["s", "t"]) == {"s"}
 
 
 def test_a_database_that_does_not_exist_is_not_created_to_be_read(connected, fresh_url):
