@@ -31,9 +31,11 @@ def check_encoder(store: FeatureStore, name: str, encoder: Encoder) -> None:
         )
 
 
-def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureStore:
+def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder, out: Path | None = None) -> FeatureStore:
     """Store of a catalog with the vectors of an encoder: DATA/features/CATEGORY if it has them, else
-    DATA/features/CATEGORY-NAME. Missing products are added."""
+    DATA/features/CATEGORY-NAME. If neither has all products, the missing ones are added to the latter, or all are
+    written to `out`.
+    """
     from fashioniq.features.pictures import of_encoder  # here, as it imports timm and scikit-learn
 
     own = features_folder(catalog.root, catalog.category, None)
@@ -42,6 +44,7 @@ def store_of_encoder(catalog: Catalog, name: str, encoder: Encoder) -> FeatureSt
         store = FeatureStore(folder) if (folder / "store.json").exists() else None
         if store and encoder.identity.difference(store.facts) is None and is_complete(store, catalog):
             return store
+    root = out or root
     settings = ExtractFeatures(category=catalog.category, data=catalog.root, encoder=name)
     with redirect_stdout(sys.stderr):  # the caller may print JSON
         fill(root, catalog, of_encoder(encoder, catalog, settings, words_to_keep(root, True)), update=True)

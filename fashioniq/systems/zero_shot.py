@@ -56,8 +56,9 @@ def prepare(
 ) -> Path:
     """Write the run of an encoder and a category of a catalog to `out`, if it is not there; return its folder.
 
-    By default, this is a folder in DATA/zero-shot. The feature store is completed. Raises UserError if the
-    encoder cannot be loaded, has no text half, or has other vectors.
+    By default, this is a folder in DATA/zero-shot, and the feature store of DATA is completed. With `out`, nothing is
+    written to DATA, and a missing store to `out`/features. Raises UserError if the encoder cannot be loaded, has no
+    text half, or has other vectors.
     """
     if data is None:
         raise UserError(
@@ -78,7 +79,7 @@ def prepare(
     encoder = encoders.load(name, device=pick_device(device), catalog=catalog)
     encoder.texts([])  # refuses an encoder of pictures alone
     if features is None:
-        store = store_of_encoder(catalog, name, encoder)
+        store = store_of_encoder(catalog, name, encoder, out and out / "features")
     else:
         store = FeatureStore(features)
         check_encoder(store, name, encoder)

@@ -50,7 +50,7 @@ def untrained_searches(
 ) -> Iterator[tuple[str, System]]:
     """Untrained searches of a catalog and their names: those that were served, or else the words of the catalog.
 
-    The run of the latter is written to `place`.
+    The run of the latter and its features are written to `place`.
     """
     names = f"{file_name(catalog.category)}-*/model.json"
     runs = [path.parent for path in sorted((catalog.root / "zero-shot").glob(names))]
