@@ -154,6 +154,11 @@ class Forget(InDatabase):
     )
 
     def validate(self) -> None:
+        for name, of in (("session", "conversation"), ("client", "client")):
+            if getattr(self, name) == "":
+                raise UserError(
+                    f"expected the id of a {of}, found an empty --{name}; correct it, or leave it out"
+                )
         if self.session and self.client:
             raise UserError("--session and --client exclude each other; give one of them")
 

@@ -19,12 +19,12 @@ def forget(settings: Forget) -> bool:
     try:
         for id in settings.deleted:
             _set_deleted(store, id)
-        if settings.session:
+        if settings.session is not None:
             if store.session(settings.session) is None and not store.erased([settings.session]):
                 raise UserError(f"no conversation {settings.session} in the database; correct --session")
             store.erase_session(settings.session)
             print("erased 1 conversation in the database")
-        if settings.client:
+        if settings.client is not None:
             print(f"erased {store.erase_client(settings.client)} conversations in the database")
         complete = carry_out(store)
         _name_models(store)

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+import fashioniq
 from fashioniq.cli import COMMANDS
 from fashioniq.cli.commands import serve
 from fashioniq.config import Serve
@@ -250,6 +251,14 @@ def test_words_of_nobody_leave_the_report(world):
         world.forget(session=one.id)
     for name in ("gate.json", "report.html"):
         assert (learned / name).exists() and "crimson" not in (learned / name).read_text()
+
+
+@pytest.mark.parametrize("option", ["session", "client"])
+def test_an_empty_id_is_refused(option, refused, world):
+    line = refused("forget", database=world.url, **{option: ""})
+    assert f"found an empty --{option}; correct it" in line
+    with pytest.raises(UserError, match=f"found an empty --{option}"):
+        fashioniq.forget(database=world.url, **{option: ""})
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if hasattr(COMMANDS[name], "database")])
