@@ -129,7 +129,9 @@ class CompareLive(InDatabase):
         "rankings, or one of the models",
     )
     most: int = option(
-        10_000, "number of conversations after which the comparison ends without a decision", least=100
+        10_000,
+        "number of conversations, one of each client, after which the comparison ends without a decision",
+        least=100,
     )
     end: str | None = option(None, "category whose comparison to end now")
     out: Path | None = option(None, "HTML page of the comparisons (default: none)")

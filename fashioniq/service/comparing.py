@@ -89,7 +89,8 @@ def _lines(store: Store, one: LiveComparison) -> list[str]:
     lines = [
         f"{experiment.category}: challenger {experiment.challenger}, running {experiment.running}, "
         f"{experiment.method}, since {experiment.started_at:%Y-%m-%d %H:%M} UTC",
-        f"{last.count:,} of at most {experiment.most:,} conversations; {one.excluded:,} more in which a model failed",
+        f"{last.count:,} of at most {experiment.most:,} conversations; {one.excluded:,} more in which a model failed, "
+        f"{one.later:,} later ones of the same clients",
     ]
     if last.half < float("inf"):
         lines.append(

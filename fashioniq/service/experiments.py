@@ -69,11 +69,7 @@ class Experiments:
     def refresh(self) -> None:
         """Take over which experiments need conversations, and load their challengers."""
         running = {}
-        found = [
-            one
-            for one in self.store.running_experiments()
-            if self.store.count_conversations(one.id) < one.most
-        ]
+        found = [one for one in self.store.running_experiments() if not self.store.is_full(one)]
         self.models.compared = {version for one in found for version in (one.running, one.challenger)}
         for one in found:
             try:

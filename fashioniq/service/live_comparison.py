@@ -4,6 +4,9 @@ Of method "split", the value of a conversation is whether its target is known (l
 difference is that of the means of both models. Of an interleaved conversation it is the credit of the target, from −1
 (contributed by the running model) to 1; without a target the mean credit of the products that the shopper clicked, and
 0 without any. Conversations in which a model failed do not count.
+
+The interval needs independent values, and conversations of one client are alike. So only the first conversation of each
+client counts, which later ones do not change.
 """
 
 import msgspec
@@ -29,13 +32,15 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 class LiveComparison(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment at the moment; the last of `standings` has all conversations that count.
 
-    `excluded` are those in which a model failed. `needed` are those after which it is decided if the difference stays
-    as it is, None if that is too small. `verdict` is "challenger", "running" or "undecided", None while it is open.
+    `excluded` are those in which a model failed, `later` those of clients who had an earlier one. `needed` are those
+    after which it is decided if the difference stays as it is, None if that is too small. `verdict` is "challenger",
+    "running" or "undecided", None while it is open.
     """
 
     experiment: ExperimentRow
     standings: list[Standing]
     excluded: int
+    later: int
     needed: int | None
     verdict: str | None
 
@@ -58,12 +63,17 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     last, verdict, wanted = standings[-1], experiment.verdict, None
     if verdict is None and abs(last.difference) > last.half:
         verdict = "challenger" if last.difference > 0 else "running"
-    elif verdict is None and store.count_conversations(experiment.id) >= experiment.most:
+    elif verdict is None and store.is_full(experiment):
         verdict = "undecided"
     elif verdict is None and (wanted := needed(last.difference, variance, experiment.error)):
         wanted = wanted if wanted <= experiment.most else None
     return LiveComparison(
-        experiment=experiment, standings=standings, excluded=excluded, needed=wanted, verdict=verdict
+        experiment=experiment,
+        standings=standings,
+        excluded=excluded,
+        later=store.count_later(experiment.id),
+        needed=wanted,
+        verdict=verdict,
     )
 
 

@@ -29,9 +29,10 @@ def opened(runs, tmp_path):
     store.close()
 
 
-def talk(client, service, favored):
+def talk(client, service, favored, client_id):
     """A shopper who clicks what one of the models contributed: 1 the challenger, −1 the running one."""
-    started = client.post("/v1/sessions", json={"category": "dresses", "consent": "service"}).json()
+    asked = {"category": "dresses", "consent": "service", "client_id": client_id}
+    started = client.post("/v1/sessions", json=asked).json()
     answer = client.post(
         f"/v1/sessions/{started['session_id']}/turns",
         json={"says": "is red with long sleeves"},
@@ -65,14 +66,18 @@ def test_a_comparison_begins_is_watched_and_ends_by_its_rule(opened, runs, tmp_p
     service.experiments.refresh()
     client = TestClient(create_app(service, Access(service.store, True)), client=("127.0.0.1", 1))
     for number in range(110):
-        talk(client, service, 1 if number % 8 else -1)
+        talk(client, service, 1 if number % 8 else -1, client_id=str(number))
+    for number in range(3):
+        talk(client, service, -1, client_id=str(number))
     assert main([*compare, "--out", str(tmp_path / "page.html")]) == 0
     told = capsys.readouterr().out
     (experiment,) = service.store.experiments("dresses")
-    assert "110 of at most 10,000" in told and "the challenger is better; activate it" in told
+    assert "110 of at most 10,000" in told and ", 3 later ones of the same clients" in told
+    assert "the challenger is better; activate it" in told
     assert experiment.verdict == "challenger" and experiment.ended_at is not None
     assert f"models/{experiment.challenger}/activate" in told
     page = (tmp_path / "page.html").read_text()
+    assert "3 later ones of the same clients" in page
     assert "the challenger is better" in page and "Line plot of the difference" in page
     service.experiments.refresh()
     talking = client.post("/v1/sessions", json={"category": "dresses", "consent": "service"}).json()

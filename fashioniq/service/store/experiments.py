@@ -1,7 +1,7 @@
 """Comparisons of two models in service."""
 
 import msgspec
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Subquery, func, insert, select, update
 
 from fashioniq.files import UserError
 from fashioniq.service.store.database import Database, find
@@ -38,9 +38,24 @@ class ExperimentTable(Database):
         """Experiments that have not ended."""
         return self.read(lambda connection: find(connection, ExperimentRow, _RUNNING))
 
-    def count_conversations(self, id: str) -> int:
-        """Number of conversations of an experiment."""
-        counted = select(func.count()).where(session.c.experiment == id)
+    def is_full(self, one: ExperimentRow) -> bool:
+        """Whether an experiment has as many conversations that count as it may have, one of each client."""
+        of_it = session.c.experiment == one.id
+        every, known = func.count(), func.count(session.c.client)
+        clients = every - known + func.count(session.c.client.distinct())
+
+        def work(connection: Connection) -> bool:
+            # clients are counted only where there are enough conversations, as the index alone does not tell them
+            return all(
+                (connection.scalar(select(count).where(of_it)) or 0) >= one.most for count in (every, clients)
+            )
+
+        return self.read(work)
+
+    def count_later(self, id: str) -> int:
+        """Number of conversations of an experiment that do not count, as their client had an earlier one."""
+        places = places_of_clients(id)
+        counted = select(func.count()).select_from(places).where(places.c.place > 1)
         return self.read(lambda connection: connection.scalar(counted)) or 0
 
     def experiment(self, id: str) -> ExperimentRow | None:
@@ -53,6 +68,18 @@ class ExperimentTable(Database):
         return self.read(
             lambda connection: find(connection, ExperimentRow, experiment.c.category == category, order=order)
         )
+
+
+def places_of_clients(id: str) -> Subquery:
+    """Ids of the conversations of an experiment whose consent was not withdrawn, and their place from 1 among those of
+    their client. One without a client is the first of its own.
+    """
+    place = func.row_number().over(
+        partition_by=func.coalesce(session.c.client, session.c.id),
+        order_by=(session.c.created_at, session.c.id),
+    )
+    measured = session.c.experiment == id, session.c.consent != "none"
+    return select(session.c.id, place.label("place")).where(*measured).subquery()
 
 
 _RUNNING = experiment.c.ended_at.is_(None)

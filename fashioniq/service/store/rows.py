@@ -150,7 +150,7 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `method` is what each of them sees: one of the models ("split"), or lists of both ("team-draft", "probabilistic").
     `error` and `most` are the rule that ends it, which is fixed when it begins: the probability of a wrong decision,
-    and the number of conversations after which it ends undecided. `verdict` is how it ended.
+    and the number of conversations, one of each client, after which it ends undecided. `verdict` is how it ended.
     """
 
     id: str

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
 from fashioniq.service.store.database import Database, find, those_in
+from fashioniq.service.store.experiments import places_of_clients
 from fashioniq.service.store.rows import (
     Consent,
     EventRow,
@@ -68,8 +69,11 @@ class Sessions(Database):
         return self._log(session.c.category == category, session.c.consent == consent)
 
     def experiment_log(self, id: str) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
-        """The same of the sessions of an experiment whose consent was not withdrawn."""
-        return self._log(session.c.experiment == id, session.c.consent != "none")
+        """The same of the sessions of an experiment that count: of each client the first one whose consent was not
+        withdrawn.
+        """
+        places = places_of_clients(id)
+        return self._log(session.c.id.in_(select(places.c.id).where(places.c.place == 1)))
 
     def _log(self, *chosen: Any) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
         def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:

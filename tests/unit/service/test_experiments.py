@@ -291,6 +291,60 @@ def test_clicks_on_products_of_the_challenger_decide_for_it(service, client):
     assert [one.count for one in found.standings[:3]] == [0, 2, 4]
 
 
+def test_only_the_first_conversation_of_a_client_counts(service, client):
+    experiment = begun(service)
+
+    def chosen(credit, **fields):
+        talk = Talking(client, consent="service", **fields)
+        answer = talk.turn(says="is navy with longer sleeves").json()
+        shown = service.store.turns(talk.id)[1].shown
+        click(client, talk, answer, next(one["id"] for one in shown if one["credit"] == credit))
+        return talk
+
+    def stands():
+        found = live_comparison(service.store, experiment)
+        return found.standings[-1].count, found.standings[-1].difference, found.later
+
+    first = chosen(1, client_id="a")
+    for _ in range(4):
+        chosen(-1, client_id="a")
+    assert stands() == (1, 1.0, 4)
+    chosen(-1, client_id="b")
+    assert stands() == (2, 0.0, 4)
+    for _ in range(2):
+        chosen(1)  # nobody knows whose
+    assert stands() == (4, 0.5, 4)
+    log = [session.id for session, _, _ in service.store.experiment_log("cmp_1")]
+    assert log[0] == first.id and len(log) == 4
+    first.request("PUT", "/consent", json={"consent": "none"})
+    assert stands() == (4, 0.0, 3)
+
+
+def test_a_client_whose_model_failed_first_does_not_count_later(service, client, monkeypatch):
+    experiment = begun(service)
+    with monkeypatch.context() as patch:
+        failing = service.models.version(CHALLENGER)
+        patch.setattr(failing, "system", replace(failing.system, gallery=Broken(failing.system.gallery)))
+        Talking(client, consent="service", client_id="a").turn(says="is navy")
+    service.states.forget()
+    Talking(client, consent="service", client_id="a").turn(says="is navy")
+    found = live_comparison(service.store, experiment)
+    assert (found.standings[-1].count, found.excluded, found.later) == (0, 1, 1)
+
+
+def test_a_comparison_ends_by_the_number_of_clients(service, client):
+    experiment = begun(service, most=2)
+    for _ in range(3):
+        Talking(client, consent="service", client_id="a")
+    service.experiments.refresh()
+    assert live_comparison(service.store, experiment).verdict is None
+    last = Talking(client, consent="service", client_id="b")
+    assert service.store.session(last.id).experiment == "cmp_1"
+    service.experiments.refresh()
+    assert live_comparison(service.store, experiment).verdict == "undecided"
+    assert service.store.session(Talking(client, consent="service", client_id="c").id).experiment is None
+
+
 def test_without_clicks_it_stays_open_and_ends_undecided(service, client):
     experiment = begun(service, most=3)
     assert live_comparison(service.store, experiment).verdict is None
