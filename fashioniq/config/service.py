@@ -145,8 +145,9 @@ class CompareLive(InDatabase):
 class Forget(InDatabase):
     """Erase conversations in the database and in the training data made from it, and name the models that used them.
 
-    Without --session and --client, only the training data are rewritten, without what was erased earlier. The exit
-    code is 1 if some of them could not be reached; what is left is removed by the next forget, learn or serve.
+    Without --session and --client, only the training data are rewritten, without what was erased, or whose
+    consent for training was withdrawn. The exit code is 1 if some of them could not be reached; what is left is removed
+    by the next forget, learn or serve.
     """
 
     session: str | None = option(None, "id of a conversation")

@@ -3,9 +3,7 @@
 This module does not import torch, so that worker processes start quickly.
 """
 
-import multiprocessing
 import os
-import signal
 import threading
 import time
 import warnings
@@ -24,6 +22,7 @@ import numpy as np
 from pebble import ProcessExpired, ProcessPool
 from PIL import Image, ImageOps
 
+from fashioniq.data.workers import worker_context
 from fashioniq.files import UserError, one_line
 from fashioniq.waiting import within
 
@@ -186,7 +185,7 @@ class PictureReader(Generic[S, T]):
             yield self._result(ahead.popleft())
 
     def _new_pool(self) -> ProcessPool:
-        return ProcessPool(self._workers, context=_processes())
+        return ProcessPool(self._workers, context=worker_context(__name__))
 
     def _scheduled(self, picture: S) -> _Waiting[S]:
         def count(_: Any) -> None:
@@ -251,32 +250,6 @@ def _end(pool: ProcessPool) -> None:
     pool.stop()
     late = f"the processes that decode pictures did not stop within {STALLED:g} seconds; end them"
     within(STALLED, pool.join, late)
-
-
-def kill_starter() -> None:
-    """Kill the process that starts others and waits for their ends: while it is stopped, this one cannot end."""
-    if os.name == "posix":
-        from multiprocessing import forkserver
-
-        if pid := forkserver._forkserver._forkserver_pid:  # type: ignore[attr-defined]
-            os.kill(pid, signal.SIGKILL)
-
-
-def _processes() -> Any:
-    """Start method for worker processes.
-
-    Workers are not forked from a process with running threads, and ignore Ctrl-C, which the command handles.
-    """
-    if os.name != "posix":
-        return multiprocessing.get_context("spawn")
-    from multiprocessing import forkserver  # not available on Windows
-
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    forkserver.ensure_running()
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return context
 
 
 def _attempt(read: Callable[[S], T], picture: S) -> T | UnreadableImage:

@@ -1,6 +1,5 @@
 """Encoders of pictures and texts, one family per file; `load` finds the family of a name."""
 
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -61,8 +60,7 @@ def load(
             f"the encoder {name} needs another package ({error}); pip install {package!r}"
         ) from error
     except Exception as error:  # transformers, open_clip, the hub client and safetensors raise different ones
-        near = _near(name) if family == "timm" else ""
-        raise UserError(f"cannot load the encoder {name} ({why(error, 200)}); {near}{ADVICE}") from error
+        raise UserError(f"cannot load the encoder {name} ({why(error, 200)}); {ADVICE}") from error
 
 
 def _load(name: str, weights: Path | None, device: "torch.device | str") -> "Encoder":
@@ -95,15 +93,6 @@ def _family(name: str) -> str:
     if Path(name).is_dir() or "/" in name or (name.isidentifier() and find_spec(name)):
         return "folder"
     return "timm"  # which says so if it does not have the network
-
-
-def _near(name: str) -> str:
-    """Question after the known name that is most like one that timm does not have; empty without one."""
-    import timm
-
-    known = [*plugins.names("encoders"), *timm.list_models()]
-    found = [] if timm.is_model(name) else get_close_matches(name, known, 1, 0.75)
-    return f"did you mean {found[0]}? " if found else ""
 
 
 def _place(name: str) -> str:

@@ -1,14 +1,17 @@
 """Networks of timm: pictures, padded to squares."""
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import timm
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from fashioniq import plugins
 from fashioniq.data.attributes import TOP
 from fashioniq.data.images import to_square
 from fashioniq.encoders.identity import Identity
@@ -46,7 +49,7 @@ def load_network(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
             return encoder, "random"
     except ValueError as error:
         raise UserError(
-            f"{error}: give an EfficientNet such as efficientnet-b7, or one of timm.list_models()"
+            f"{error}: {_near(name)}give an EfficientNet such as efficientnet-b7, or one of timm.list_models()"
         ) from error
     if weights == "imagenet":
         use_cache_if_offline()
@@ -69,6 +72,13 @@ def load_network(name: str, weights: str, image_size: int) -> tuple[nn.Module, s
     except ValueError as error:
         raise UserError(f"{path} does not contain weights of {name}: {why(error)}") from error
     return encoder, checksum(path)
+
+
+def _near(name: str) -> str:
+    """Question after the known name that is most like one that timm does not have; empty without one."""
+    known = [*plugins.names("encoders"), *timm.list_models()]
+    found = [] if timm.is_model(name) else get_close_matches(name, known, 1, 0.75)
+    return f"did you mean {found[0]}? " if found else ""
 
 
 def _weights_file(weights: str) -> Path:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, kill_starter, to_square
+from fashioniq.data.images import PictureReader, UnreadableImage, decode_image, to_square
 from fashioniq.data.items import ItemInputs
+from fashioniq.data.workers import kill_starter
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, checksum
 from fashioniq.models.device import pick_device

@@ -77,6 +77,21 @@ def test_a_mistake_is_refused_before_anything_is_read():
         fashioniq.train_nothing  # noqa: B018
 
 
+def test_a_script_that_decodes_pictures_in_processes_runs_once(tmp_path):
+    (tmp_path / "use.py").write_text(
+        "import fashioniq\n"
+        "print('begun')\n"
+        "fashioniq.draw_sample(data='shop', products=60)\n"
+        "options = {'encoder': 'test_resnet', 'weights': 'none', 'device': 'cpu'}\n"
+        "fashioniq.extract_features(data='shop', category='dresses', workers=1, **options)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("begun") == 1 and "60 of 60 products" in run.stdout
+
+
 def test_a_command_returns_what_it_made_with_its_command_line(vector_runs, tmp_path):
     shop = {"data": str(vector_runs.catalog), "category": "dresses", "features": vector_runs.store}
     trained = fashioniq.train_retriever(**shop, epochs=0, run=tmp_path / "run")

@@ -97,7 +97,7 @@ def test_an_encoder_of_timm_pads_pictures_to_squares(weights, tmp_path):
         encoder.texts([])
     with pytest.raises(UserError, match="timm has no network 'resnet_of_dreams'"):
         encoders.load("resnet_of_dreams")
-    with pytest.raises(UserError, match=r"timm has no network 'metdata'\); did you mean metadata\? "):
+    with pytest.raises(UserError, match=r"timm has no network 'metdata': did you mean metadata\? "):
         encoders.load("metdata")
 
 
