@@ -33,7 +33,7 @@ def worker_context(preload: str) -> Any:
         return multiprocessing.get_context("spawn")
     from multiprocessing import forkserver  # not available on Windows
 
-    context = _WorkerContext()
+    context = _DecodingContext()
     context.set_forkserver_preload([preload])
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     forkserver.ensure_running()
@@ -56,11 +56,11 @@ def _without_script() -> Iterator[None]:
 if sys.platform != "win32":
     from multiprocessing.context import ForkServerContext, ForkServerProcess
 
-    class _Worker(ForkServerProcess):
+    class _DecodingProcess(ForkServerProcess):
         @staticmethod
         def _Popen(process_obj: BaseProcess) -> Any:
             with _without_script():
                 return ForkServerProcess._Popen(process_obj)  # type: ignore[attr-defined]
 
-    class _WorkerContext(ForkServerContext):
-        Process = _Worker  # type: ignore[assignment]
+    class _DecodingContext(ForkServerContext):
+        Process = _DecodingProcess  # type: ignore[assignment]
