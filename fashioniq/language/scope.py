@@ -91,7 +91,8 @@ class Scope:
         family = unit.term.family if unit.term else ""
         alone = self._denial == "instead" and self._seen == 1 and not self._joint
         other = family == self._family and family in self.rules.alternatives
-        if alone and (other or ahead.follows(self.units, at, self.items[-1].unit)):
+        last = self.items[-1].unit if self.items else None
+        if alone and (other or (last and ahead.follows(self.units, at, last))):
             self._denial = ""  # "instead of red blue", "instead of the belt a bow"
         kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
         denied = bool(self._denial) and not kept
@@ -104,7 +105,7 @@ class Scope:
 
     def _add(self, item: ScopedUnit) -> None:
         if item.step and not item.step[1]:
-            self._seen += 1  # of "not wide enough", about a collar
+            self._seen += self._denial != "instead"  # of "not wide enough", about a collar
             return
         self._correct(item)
         said = self.items[self._clause :]

@@ -685,6 +685,8 @@ def test_earlier_results_are_replaced_also_beside_other_files_and_after_a_kill(
         "turns": 1,
         "out": tmp_path / "out",
     }
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "eval.log").write_text("a shell makes the log of a command before it")
     project.run("eval-dialogs", **given)
     (tmp_path / "out" / "notes.txt").write_text("mine")
     project.run("eval-dialogs", **given)

@@ -434,6 +434,8 @@ I don't want that belt => not belt
 I don't like it red => not red
 stop with the black => not black
 more or less red => red
+instead of wider collar a bow => not collar, bow
+instead of a wider collar a red one => not collar, red
 add sleeves remove belt => long sleeve|short sleeve|three quarter sleeve, not belt
 """
 )
