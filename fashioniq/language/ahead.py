@@ -115,23 +115,16 @@ def follows(units: Sequence[Unit], at: int, last: Unit) -> bool:
     return at > 1 and "article" in units[at - 1].roles and units[at - 2] is last
 
 
-def denies_list(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> str:
-    """Kind of the denial that a label has in its first word, and that goes on after "or": "no sleeves or belt"."""
-    unit = units[at]
-    kinds = roles.get(unit.tokens[0].key, frozenset()) & {"no", "without"} if len(unit.tokens) > 1 else ()
-    goes_on = at + 1 < len(units) and (
-        "or" in units[at + 1].roles or (units[at + 1].mark == "," and listed(units, at + 1))
-    )
-    if not kinds or not goes_on or unit.term is None:
-        return ""
-    other = next((one for one in units[at + 2 :] if "article" not in one.roles), None)
-    same = (
-        other is not None
-        and other.term is not None
-        and other.term.family == unit.term.family
-        and not other.noun
-    )
-    return "" if same else "no"  # "no sleeves or short sleeves"
+def denies_list(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the denial that a label has in its first word goes on after "or": "no sleeves or belt"."""
+    unit, after = units[at], units[at + 1 :]
+    denied = len(unit.tokens) > 1 and bool(roles.get(unit.tokens[0].key, frozenset()) & {"no", "without"})
+    is_list = bool(after) and ("or" in after[0].roles or (after[0].mark == "," and listed(units, at + 1)))
+    if not denied or not is_list or unit.term is None:
+        return False
+    other = next((one for one in after[1:] if "article" not in one.roles), None)
+    term = other.term if other is not None and not other.noun else None
+    return term is None or term.family != unit.term.family  # not "no sleeves or short sleeves"
 
 
 def complaint(units: Sequence[Unit], at: int) -> str:

@@ -100,8 +100,9 @@ class Scope:
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
-        if not self._denial and (kind := ahead.denies_list(self.units, at, self.rules.roles)):
-            self._denial, self._seen, self._family, self._denied_at = kind, 1, family, at
+        if not self._denial and ahead.denies_list(self.units, at, self.rules.roles):
+            self._deny("no", at)
+            self._seen, self._family = 1, family
 
     def _add(self, item: ScopedUnit) -> None:
         if item.step and not item.step[1]:
