@@ -396,8 +396,8 @@ def eval_dialogs(
     samples: int | None = ...,
     beam: int = ...,
     word_noise: float = ...,
-    data: str | Path = ...,
-    category: str,
+    data: str | Path | None = ...,
+    category: str | None = ...,
     features: str | Path | None = ...,
     seed: int = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
@@ -428,8 +428,8 @@ def compare(
 
 def eval_captions(
     *,
-    data: str | Path = ...,
-    category: str,
+    data: str | Path | None = ...,
+    category: str | None = ...,
     features: str | Path | None = ...,
     batch_size: int = ...,
     seed: int = ...,
@@ -507,6 +507,7 @@ def search(
     gallery: str | None = ...,
     data: str | Path | None = ...,
     category: str | None = ...,
+    features: str | Path | None = ...,
     verify: bool = ...,
     run: str | Path | None = ...,
     encoder: str | None = ...,
@@ -514,7 +515,6 @@ def search(
     like: str | None = ...,
     count: int = ...,
     json: bool = ...,
-    features: str | Path | None = ...,
 ) -> list[Product]: ...
 
 def chat(

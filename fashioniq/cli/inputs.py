@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.config.evaluation import BASELINES
+from fashioniq.config.shared import WithFeatures, WithFeaturesOfRun
 from fashioniq.data.catalog import Catalog
-from fashioniq.features.store import open_store
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError
 from fashioniq.options import flag, metadata_of
 from fashioniq.runs import KINDS, kind_of, read_run
 from fashioniq.runs.checks import verify_run
+from fashioniq.runs.training_data import data_of, of_catalog
 
 
 def check_inputs(settings: Any) -> None:
@@ -50,8 +52,19 @@ def check_inputs(settings: Any) -> None:
     if "catalog" in reads_of and settings.data and category and not elsewhere:
         for name in category if isinstance(category, list) else [category]:
             Catalog(settings.data, name)
-    if "store" in reads_of:
+    store = _store(settings)
+    if store and verify:
+        store.verify()
+
+
+def _store(settings: Any) -> FeatureStore | None:
+    """Feature store of the settings, by default that of their run, if they have one."""
+    of = type(settings)
+    if issubclass(of, WithFeatures):
         attrs = getattr(settings, "attrs", False)
-        store = open_store(settings.data, settings.category, settings.features, attrs)
-        if verify:
-            store.verify()
+        return open_store(settings.data, settings.category, settings.features, attrs)
+    if not issubclass(of, WithFeaturesOfRun) or settings.run is None:
+        return None
+    if str(settings.run) not in BASELINES and not of_catalog(settings.run):
+        return None
+    return data_of(settings.run, settings.data, settings.category, settings.features)[1]

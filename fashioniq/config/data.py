@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, FEATURES, option
+from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, FEATURES, option
 from fashioniq.config.shared import (
     Batched,
     Decoding,
@@ -107,7 +107,7 @@ class CheckData(Decoding, OfAnyCategory):
     """
 
     data: Path = option(
-        Path("data/fashioniq"), DATA + ", or of make-conversations or eval-dialogs --record", reads="catalog"
+        CATALOGS, DATA + ", or of make-conversations or eval-dialogs --record", reads="catalog"
     )
     images: Path | None = option(None, "folder of pictures (default: DATA/images)")
     report: Path | None = option(None, "JSON file for all findings")
@@ -166,7 +166,7 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
     """
 
     data: Path = option(
-        Path("data/fashioniq"),
+        CATALOGS,
         DATA + "; without --category, a folder of make-conversations, or of pictures",
         reads="catalog",
     )

@@ -19,6 +19,7 @@ from fashioniq.config.shared import (
     Questioning,
     Seeded,
     Verified,
+    WithFeaturesOfRun,
 )
 from fashioniq.files import UserError
 
@@ -283,7 +284,7 @@ class Chat(OfRun, Asking):
 
 
 @dataclass(kw_only=True)
-class Search(Verified, OfRun, Finds):
+class Search(Verified, WithFeaturesOfRun, Finds):
     """Print the products found for a request, by a trained system or by an encoder without training."""
 
     run: Path | None = option(
@@ -297,4 +298,3 @@ class Search(Verified, OfRun, Finds):
     )
     count: int = option(10, "number of products to print", least=1, alias="-n")
     json: bool = option(False, "print JSON instead of a table")
-    features: Path | None = option(None, "feature store (default: that of the run)")

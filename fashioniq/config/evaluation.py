@@ -12,7 +12,7 @@ from fashioniq.config.shared import (
     Scored,
     Seeded,
     Verified,
-    WithFeatures,
+    WithFeaturesOfRun,
 )
 from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
@@ -50,7 +50,7 @@ class Evaluation(Batched):
 
 
 @dataclass(kw_only=True)
-class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeatures, Speaking):
+class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeaturesOfRun, Speaking):
     """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a
     page.
     """
@@ -111,7 +111,7 @@ class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeatures, 
 
 
 @dataclass(kw_only=True)
-class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeatures):
+class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeaturesOfRun):
     """Score a captioner, people and two baselines against human captions: BLEU, ROUGE-L, CIDEr, METEOR, SPICE; and tell
     how like people's the captions of simulated users are.
     """

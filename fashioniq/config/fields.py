@@ -1,11 +1,13 @@
 """Field functions of settings, and help texts of options that several commands have."""
 
+from pathlib import Path
 from typing import Literal
 
 from fashioniq.files import UserError
 from fashioniq.options import check, flag, option, required, section
 
 __all__ = [
+    "CATALOGS",
     "CATEGORY",
     "DATA",
     "DECODERS",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 Searched = Literal["train", "val", "test", "all"]  # split of a gallery, or the whole catalog
+CATALOGS = Path("data/fashioniq")  # of Fashion IQ, by default
 DATA = "folder in Fashion IQ's layout"
 CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"

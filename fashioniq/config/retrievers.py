@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATEGORY, DATA, option, section
+from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, option, section
 from fashioniq.config.shared import WithFeatures
 from fashioniq.config.training import OfWords, Speaking, Training, WithScores, run_folder
 from fashioniq.files import UserError
@@ -185,7 +185,7 @@ class TrainDialogEncoder(OfWords, Training):
     frozen.
     """
 
-    data: Path = option(Path("data/fashioniq"), DATA)
+    data: Path = option(CATALOGS, DATA)
     run: Path | None = run_folder("runs/dialog-encoder-CATEGORY; runs/dialog-encoder without --category")
     category: str | None = option(None, CATEGORY + "; sets the default files in DATA")
     dialogues: Path | None = option(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.fields import (
+    CATALOGS,
     CATEGORY,
     DATA,
     DECODERS,
@@ -85,7 +86,7 @@ class OfAnyCategory:
 class InFolder:
     """Folder of catalogs."""
 
-    data: Path = option(Path("data/fashioniq"), DATA, reads="catalog")
+    data: Path = option(CATALOGS, DATA, reads="catalog")
 
 
 @dataclass(kw_only=True)
@@ -97,7 +98,7 @@ class InCatalog(OfCategory, InFolder):
 class WithFeatures(InCatalog):
     """A category and its feature store."""
 
-    features: Path | None = option(None, FEATURES, reads="store")
+    features: Path | None = option(None, FEATURES)
 
 
 @dataclass(kw_only=True)
@@ -106,6 +107,13 @@ class OfRun:
 
     data: Path | None = option(None, DATA + " (default: that of the run)", reads="catalog")
     category: str | None = option(None, CATEGORY + " (default: that of the run)")
+
+
+@dataclass(kw_only=True)
+class WithFeaturesOfRun(OfRun):
+    """Data and feature store of a run, or others."""
+
+    features: Path | None = option(None, "feature store (default: that of the run)")
 
 
 @dataclass(kw_only=True)

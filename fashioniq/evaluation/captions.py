@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from rich.progress import track
 
-from fashioniq.categories import canonical
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
@@ -17,7 +16,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows, speech_tables
 from fashioniq.features.selection import pairs_with_features
-from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, together, write_json, write_jsonl
 from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
@@ -27,6 +26,7 @@ from fashioniq.provenance import provenance
 from fashioniq.report.tables import print_table
 from fashioniq.report.templates import write_page
 from fashioniq.runs.trained import load_simulator
+from fashioniq.runs.training_data import catalog_of, data_of
 
 BEAMS = 5  # as in the papers
 CAPTIONER, FREQUENT, RANDOM = "captioner", "most frequent", "random pair"
@@ -37,12 +37,14 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
     """
-    beside = settings.run or Path("runs") / f"people-{canonical(settings.category)}"
+    catalog = catalog_of(settings.run, settings.data, settings.category)
+    beside = settings.run or Path("runs") / f"people-{catalog.category}"
     out = settings.out or beside / f"captions-{settings.split}"
     check_results(out)
-    catalog = Catalog(settings.data, settings.category)
     train = catalog.pairs("train")
-    store = open_store(settings.data, settings.category, settings.features) if settings.run else None
+    store = None
+    if settings.run:
+        _, store = data_of(settings.run, settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, settings.split) if store else catalog.pairs(settings.split)
     captions_of = dict[str, list[str]]()
     if settings.captions:
@@ -64,7 +66,7 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     metrics = CaptionMetrics(
         protocol=CaptionMetrics.PROTOCOL,
         data=str(catalog.root),
-        category=canonical(settings.category),
+        category=catalog.category,
         split=settings.split,
         pairs=len(pairs),
         coverage_of_pairs=len(pairs) / len(catalog.pairs(settings.split)),
@@ -77,7 +79,7 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
         seed=settings.seed,
         rows=rows,
         speech=speech,
-        provenance=provenance({canonical(settings.category): catalog.fingerprint()}),
+        provenance=provenance({catalog.category: catalog.fingerprint()}),
     )
     with together(out, "metrics.json", "captions.jsonl", "report.html"):
         if said:
@@ -111,7 +113,7 @@ def _captioned(
     samples = settings.samples or 1
     beams = settings.beam or (BEAMS if settings.samples is None else 1)
     simulator, facts = load_simulator(
-        run, settings.category, store, StatementCheck.of(catalog), beams=beams, samples=samples
+        run, catalog.category, store, StatementCheck.of(catalog), beams=beams, samples=samples
     )
     vocabulary = simulator.words
     if facts.data.fingerprint != catalog.fingerprint():

@@ -58,7 +58,7 @@ def speech_rows(
         about = [(text, str(pair.target), pair.candidate) for text, pair in zip(captions, pairs, strict=True)]
         rows.append({"who": who, **truthfulness(about, truth), **diversity(captions)})
     if settings.run and store:
-        judge = load_judge(settings.run, settings.category, store)
+        judge = load_judge(settings.run, catalog.category, store)
         items = split_items(catalog, store, settings.split)
         for row, captions in zip(rows, captions_of.values(), strict=True):
             examples = [

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import UNSET
 
 from fashioniq import plugins
-from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import BM25, LAST_SHOWN, RECORDED, is_named
 from fashioniq.data import trec
@@ -33,6 +32,7 @@ from fashioniq.report.users_page import UserResults, write_users_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.evaluation_inputs import allows_bm25, users_of_training
+from fashioniq.runs.training_data import data_of
 from fashioniq.users.by_name import users_of_catalog
 
 SUMMARY = "users.json"
@@ -55,7 +55,9 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     A single user has no table. Raises UserError if options and users do not go together.
     """
     trained, first = users_of_training(_run_of(options))
-    users = options.user or _default_users(options, first)
+    catalog, store = data_of(options.run, options.data, options.category, options.features)
+    options = replace(options, data=catalog.root, category=catalog.category, features=store.root)
+    users = options.user or _default_users(options, catalog, first)
     _check(options, users)
     check_results(out)
     if len(users) < 2 and not options.linear:
@@ -90,7 +92,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     ]
     rows += [UserRow(run, {"people": _mean([done[run]])}) for run in baselines if run in done]
     table = UserTable(
-        category=canonical(options.category),
+        category=catalog.category,
         split=options.split,
         headline=min(columns, key=lambda column: rows[0].columns[column]["R@10"]),
         training_only=not people and all(_known(user, trained) for of in columns.values() for user in of),
@@ -133,9 +135,9 @@ def _run_of(options: EvalDialogs) -> Path:
     return options.run
 
 
-def _default_users(options: EvalDialogs, own: str | None) -> list[str]:
+def _default_users(options: EvalDialogs, catalog: Catalog, own: str | None) -> list[str]:
     users = [own] if own else []
-    users += users_of_catalog(Catalog(options.data, options.category), options.split)
+    users += users_of_catalog(catalog, options.split)
     users += ["sessions"] if options.sessions else []
     if not users:
         raise UserError(

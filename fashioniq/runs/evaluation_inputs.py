@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 
-from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import BASELINES, BM25, LAST_SHOWN
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import split_items
-from fashioniq.features.store import FeatureStore, open_store
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.language.statements import StatementCheck
 from fashioniq.models.device import pick_device
@@ -22,6 +21,7 @@ from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.runs import CatalogOrigin, RetrieverRun, ZeroShotRun, kind_of, read_run, zero_shot
 from fashioniq.runs.trained import load_retriever
+from fashioniq.runs.training_data import data_of
 from fashioniq.runs.wording import scored_by
 
 
@@ -56,12 +56,11 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
     trained = not (_is_baseline(run) or _is_zero_shot(run))
     if trained:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
-    catalog = Catalog(options.data, options.category)
-    store = open_store(options.data, options.category, options.features)
+    catalog, store = data_of(run, options.data, options.category, options.features)
     device, recorded = pick_device(options.device), options.only_user in ("human", "sessions")
     retriever: BaseRetriever | zero_shot.ZeroShotRetriever
     if trained:
-        trained_one, vocabulary, about = load_retriever(run, options.category, store)
+        trained_one, vocabulary, about = load_retriever(run, catalog.category, store)
         retriever = trained_one.to(device)
     elif str(run) == LAST_SHOWN:
         retriever, vocabulary, about = (
@@ -160,7 +159,7 @@ def facts_of(
     encoder = parts.store.encoder
     return {
         "data": str(parts.catalog.root),
-        "category": canonical(options.category),
+        "category": parts.catalog.category,
         "split": options.split,
         "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
         "features": encoder,

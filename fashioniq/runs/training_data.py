@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.categories import canonical
+from fashioniq.config.fields import CATALOGS
+from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, read_json, why
-from fashioniq.runs import weights_file
+from fashioniq.runs import KINDS, CatalogOrigin, kind_of, read_run, weights_file
 from fashioniq.yaml_files import read_yaml
 
 
@@ -42,6 +44,37 @@ def settings_of(run: Path) -> dict[str, Any]:
             f"expected options and values, found {type(settings).__name__} in {path}; correct the file"
         )
     return settings
+
+
+def of_catalog(run: Path) -> bool:
+    """Whether a run was trained on a category of a catalog. Raises UserError if it cannot be read."""
+    kind = KINDS.get(kind_of(run))
+    return kind is not None and isinstance(read_run(run, kind).data, CatalogOrigin)
+
+
+def catalog_of(run: Path | None, data: Path | None, category: str | None) -> Catalog:
+    """Catalog of a folder and category, by default those that a run of a category was trained on.
+
+    Raises UserError if there is none, or without a category.
+    """
+    if run and (run / "model.json").exists() and of_catalog(run):
+        about = read_run(run, KINDS[kind_of(run)])
+        data, category = data or first_path(about.data.folder), category or about.category
+    if category is None:
+        raise UserError("no category given; give --category, or --run")
+    return Catalog(data or CATALOGS, category)
+
+
+def data_of(
+    run: Path | None, data: Path | None, category: str | None, features: Path | None
+) -> tuple[Catalog, FeatureStore]:
+    """Catalog, and feature store of it, by default those that a run of a category was trained on.
+
+    Raises UserError if there is none, or without a category.
+    """
+    catalog = catalog_of(run, data, category)
+    own = first_path(settings_of(run).get("features")) if run and data is None else None
+    return catalog, open_store(catalog.root, catalog.category, features or own)
 
 
 def category_of(run: Path) -> str:

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from fashioniq import plugins
 from fashioniq.askers.best_item import BestItem
-from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import Catalog
 from fashioniq.data.facts import TurnFacts
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
@@ -25,11 +23,10 @@ from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.loop.task import Batch, Task
 from fashioniq.models.device import pick_device
-from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of, parts_of
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.trained import load_retriever, load_simulator
-from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of
+from fashioniq.runs.training_data import Selection, data_of
 from fashioniq.runs.wording import with_words_of
 from fashioniq.systems.recorded_sessions import check_sessions, session_tasks
 from fashioniq.users.by_name import named_user
@@ -43,11 +40,8 @@ def load(run: Path, chosen: Selection) -> System:
     No product is shown twice if the run was trained with --exclude-shown. Raises UserError if a file is
     missing or does not match the run.
     """
-    about, settings = read_run(run, RetrieverRun), settings_of(run)
-    catalog = Catalog(chosen.data or Path(about.data.folder), chosen.category or about.category)
-    own = None if chosen.data else first_path(settings.get("features"))
-    store = store_of(run, catalog.root, catalog.category, chosen.features or own)
-    retriever, vocabulary, _ = load_retriever(run, catalog.category, store)
+    catalog, store = data_of(run, chosen.data, chosen.category, chosen.features)
+    retriever, vocabulary, about = load_retriever(run, catalog.category, store)
     retriever.to(pick_device(chosen.device)).requires_grad_(False)
     items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(
         pick_device(chosen.device)
@@ -121,7 +115,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
             facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
-            data={canonical(options.category): parts.catalog.fingerprint()},
+            data={parts.catalog.category: parts.catalog.fingerprint()},
             truth=parts.truth,
             retriever=parts.about.provenance or None,
             cards=cards,
@@ -182,7 +176,7 @@ def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dic
     run = Path(named)
     simulator, about = load_simulator(
         run,
-        options.category,
+        parts.catalog.category,
         parts.store,
         parts.truth,
         beams=options.beam,

@@ -37,7 +37,7 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
 
     def illustrated(parts: EvaluationInputs, gallery: Gallery) -> tuple[Illustrated, dict[str, Any]]:
         describer, labels = describer_of(parts.catalog), parts.catalog.labels
-        generator = generator_of(options, options.data, parts.catalog.category, options.device)
+        generator = generator_of(options, parts.catalog.root, parts.catalog.category, options.device)
         features = features_of_pictures(options.predictor, parts.store, options.device)
         shown = [describer.write(_attributes(labels.get(name, ()))) for name in gallery.items.ids]
 

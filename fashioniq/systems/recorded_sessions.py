@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from fashioniq.askers.recorded_items import RecordedItems
-from fashioniq.categories import canonical
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.facts import SessionFacts
@@ -82,7 +81,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
                 turns=turns,
                 batch=_Batches(system, parts, sessions, options).batch,
                 facts=SessionFacts(**facts),
-                data={canonical(options.category): parts.catalog.fingerprint()},
+                data={parts.catalog.category: parts.catalog.fingerprint()},
                 truth=parts.truth,
                 retriever=parts.about.provenance or None,
                 cards=cards,
@@ -104,7 +103,7 @@ def _usable(options: EvalDialogs, parts: EvaluationInputs) -> Usable:
     errors: dict[str, UserError] = {}
     for split in SESSION_SPLITS:
         try:
-            files[split] = read_sessions(folder, options.category, split)
+            files[split] = read_sessions(folder, parts.catalog.category, split)
         except UserError as error:
             errors[split] = error
     if not files:
@@ -113,7 +112,7 @@ def _usable(options: EvalDialogs, parts: EvaluationInputs) -> Usable:
     inside = [session for session in found if session.inside(parts.items.positions)]
     if not inside:
         raise UserError(
-            f"expected sessions whose products are all in the {options.split} split of {options.category} and "
+            f"expected sessions whose products are all in the {options.split} split of {parts.catalog.category} and "
             f"have features, found none of {len(found)} in {folder}; give --split val"
         )
     leaks = leakage(files.get("train", []))

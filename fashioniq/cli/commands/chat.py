@@ -7,6 +7,7 @@ from pathlib import Path
 from fashioniq.askers.by_name import asker_of, searched_by_text
 from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
+from fashioniq.config.fields import CATALOGS
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.files import UserError, json_line, one_line
@@ -98,7 +99,7 @@ def _asking(settings: Chat, questioner: str) -> System:
     """A system with a pretrained encoder that asks questions."""
     if settings.encoder is None or settings.category is None:
         raise UserError(f"--questioner {questioner} needs --run, or --encoder and --category (and --data)")
-    catalog = Catalog(settings.data or Path("data/fashioniq"), settings.category)
+    catalog = Catalog(settings.data or CATALOGS, settings.category)
     retriever, gallery = searched_by_text(settings, catalog)
     asker = Limited(asker_of(settings, catalog, gallery)([0]), settings.rounds)
     return System(retriever, asker, gallery, cards=cards_of(catalog, None, gallery.items.ids))

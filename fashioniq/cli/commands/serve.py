@@ -10,6 +10,7 @@ import torch
 import uvicorn
 
 from fashioniq.config import Serve
+from fashioniq.config.fields import CATALOGS
 from fashioniq.files import UserError, check_writable, why, writing
 from fashioniq.loop.milvus import is_loopback
 from fashioniq.runs import kind_of
@@ -126,7 +127,7 @@ def _zero_shot(settings: Serve) -> list[Path]:
     from fashioniq.data.catalog_files import categories_in
     from fashioniq.systems.zero_shot import prepare
 
-    data = settings.data or Path("data/fashioniq")
+    data = settings.data or CATALOGS
     names = settings.category or categories_in(data)
     if not names:
         raise UserError(f"there is no category in {data}; give a catalog with --data")
