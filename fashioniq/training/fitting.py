@@ -37,7 +37,7 @@ from fashioniq.runs import (
 from fashioniq.runs.checks import described
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
-from fashioniq.training.nodes import Peers, ReadByFirst
+from fashioniq.training.nodes import Peers, RunCheckpoints
 from fashioniq.training.processes import rank_and_count, shared_out
 
 LOADED = 600  # seconds for a batch from the worker processes, which read pictures from a slow disk
@@ -165,7 +165,7 @@ def fit(
         num_sanity_val_steps=0,
         # one process trains alone, whatever variables an allocation or a launcher has set
         plugins=[
-            ReadByFirst(),
+            RunCheckpoints(),
             *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else []),
         ],
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all

@@ -4,17 +4,19 @@ They are started by torchrun, by SLURM, by hand with NODE_RANK, MASTER_ADDR and 
 Lightning for --devices on one machine (docs/scale.md). Only the process of rank 0 reads and writes the run folder.
 """
 
+import io
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 import torch.distributed as dist
 from lightning_fabric.plugins import TorchCheckpointIO
 
 from fashioniq.compat import number_in
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, atomic_write, why
 from fashioniq.training.processes import rank_and_count
 
 
@@ -58,10 +60,21 @@ def _launcher() -> tuple[str, ...] | None:
     return None
 
 
-class ReadByFirst(TorchCheckpointIO):
-    """Reads a checkpoint in the process of rank 0 and sends it to the others, whose machines need not have it."""
+class RunCheckpoints(TorchCheckpointIO):
+    """Checkpoints in the folder of a run, which need not be on the machines of other processes than the first.
+
+    They are complete or absent: Lightning writes to the system's temporary folder, and if that is another file system,
+    copies the file over the earlier checkpoint, which is lost if the process is killed or the disk is full.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        content = io.BytesIO()
+        torch.save(checkpoint, content)
+        with atomic_write(Path(path)) as temporary:
+            temporary.write_bytes(content.getbuffer())
 
     def load_checkpoint(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Read a checkpoint in the process of rank 0 and send it to the others."""
         rank, count = rank_and_count()
         loaded = [super().load_checkpoint(*arguments, **options) if rank == 0 else None]
         if count > 1:

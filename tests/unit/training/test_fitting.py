@@ -411,7 +411,7 @@ def test_a_training_gets_what_the_options_ask_for_and_at_most_the_gpus_that_ther
 @pytest.mark.parametrize(("devices", "num_nodes", "alone"), [(1, 1, True), (2, 1, False), (1, 2, False)])
 def test_one_process_trains_alone_whatever_a_launcher_has_set(devices, num_nodes, alone, trainer_of):
     plugins = trainer_of(device="cpu", devices=devices, num_nodes=num_nodes)["plugins"]
-    assert [type(one).__name__ for one in plugins] == ["ReadByFirst", *(["LightningEnvironment"] * alone)]
+    assert [type(one).__name__ for one in plugins] == ["RunCheckpoints", *(["LightningEnvironment"] * alone)]
 
 
 def test_what_ends_a_training_is_told(tmp_path):

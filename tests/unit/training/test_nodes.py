@@ -1,6 +1,9 @@
 """What a launcher's variables say about this process, and what is refused before it would wait for ever."""
 
+import errno
+import os
 import signal
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +13,7 @@ import torch.distributed as dist
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
 from fashioniq.training import nodes
-from fashioniq.training.nodes import Peers, ReadByFirst, launched_rank
+from fashioniq.training.nodes import Peers, RunCheckpoints, launched_rank
 from fashioniq.training.run_files import begin_run, write_config
 
 VARIABLES = [
@@ -134,7 +137,7 @@ def test_a_checkpoint_is_read_by_the_first_process_and_sent_to_the_others(rank, 
     monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
     torch.save({"epoch": 3}, tmp_path / "first.ckpt")
     path = tmp_path / ("first.ckpt" if rank == 0 else "lacking.ckpt")
-    loaded = ReadByFirst().load_checkpoint(path)
+    loaded = RunCheckpoints().load_checkpoint(path)
     assert loaded == ({"epoch": 3} if rank == 0 else "from the first")
     assert sent == ([({"epoch": 3} if rank == 0 else None, 0)] if count > 1 else [])
 
@@ -184,6 +187,21 @@ def test_the_first_process_reads_a_checkpoint_and_sends_it_to_the_others(
         nodes.TorchCheckpointIO, "load_checkpoint", lambda self, path: read.append(path) or {"epoch": 3}
     )
     monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
-    assert nodes.ReadByFirst().load_checkpoint("last.ckpt") == {"epoch": 3}
+    assert nodes.RunCheckpoints().load_checkpoint("last.ckpt") == {"epoch": 3}
     assert read == ["last.ckpt"] * reads
     assert sent == [([{"epoch": 3} if rank == 0 else None], 0)] * sends
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "another file system"))
+    path = tmp_path / "run" / "last.ckpt"
+    RunCheckpoints().save_checkpoint({"epoch": 1}, path)
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="no space left to write"):
+        RunCheckpoints().save_checkpoint({"epoch": 2}, path)
+    assert torch.load(path, weights_only=True) == {"epoch": 1}
+    assert list(path.parent.iterdir()) == [path]
