@@ -17,13 +17,8 @@ from fashioniq.files import (
     UserError,
 )
 from fashioniq.provenance import Provenance, provenance, seconds
-from fashioniq.runs import (
-    ChatSearcherRun,
-    DialogEncoderRun,
-    GeneratorRun,
-    PredictorRun,
-    Run,
-)
+from fashioniq.runs import Run
+from fashioniq.runs.checks import check_made_of, fingerprints, made_of
 from fashioniq.runs.weights import save_model
 from fashioniq.training.processes import mean_over_processes
 from fashioniq.training.run_files import append_row, write_config
@@ -77,12 +72,13 @@ class KeepBest(pl.Callback):
         self._loss = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "seconds": self._spent()}
+        return {"best": self.best, "seconds": self._spent(), "made_of": made_of(self.about)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
         if self.best and self.monitor not in self.best:
             raise UserError(f"{self.run} is of an older version; start another run with --run")
+        check_made_of(self.run, self.about, state_dict)
         self._earlier = state_dict["seconds"]
 
     def provenance(self) -> Provenance:
@@ -160,12 +156,3 @@ class Halfway(pl.Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         for weight, trained in zip(self.weights, self._trained, strict=True):
             weight.copy_(trained)
-
-
-def fingerprints(about: Run) -> dict[str, str]:
-    """What identifies the data of a run: the fingerprints of its categories, or the checksums of its files."""
-    if isinstance(about, PredictorRun | GeneratorRun):
-        return dict((about.data or {}).get("fingerprints", {}))
-    if isinstance(about, DialogEncoderRun | ChatSearcherRun):
-        return about.data.checksums
-    return {about.category: about.data.fingerprint}

@@ -83,7 +83,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         beam=settings.beam,
         select=settings.select,
     )
-    if begin_run(folder, settings):
+    if begin_run(folder, settings, facts):
         for name, (listener, half) in listeners.items():
             fitted = linear_facts(listener.model, vocabulary, catalog=catalog, store=store, pairs=half)
             save_model(folder / name, listener.model, described(fitted))

@@ -98,13 +98,6 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     if not train or not val:
         raise UserError(f"expected examples to train and to validate with, found {len(train)} and {len(val)}")
     print(f"{len(train):,} {settings.stage} to train, {len(val):,} to validate, {len(train_items):,} items")
-    begin_run(folder, settings)
-    for split, names in (("train", set(items) - held_out), ("val", held_out)):
-        # for a dual encoder that is trained on the same words
-        dialogs = [Dialogue(name, (Round(data.items[name].caption),)) for name in items if name in names]
-        if settings.stage == "conversations":
-            dialogs += [Dialogue(one.target, (Round(one.text),)) for one in kept if one.target in names]
-        write_dialogues(folder / f"{settings.stage}.{split}.json", dialogs)
     files = [samples_file(settings.data, subtask, "train") for subtask in subtasks]
     files += [path for path in [settings.data / FURTHER[settings.stage]] if path.exists()]
     facts = {
@@ -122,6 +115,13 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
             "coverage": {"train": len(kept) / len(samples)},
         },
     }
+    begin_run(folder, settings, facts)
+    for split, names in (("train", set(items) - held_out), ("val", held_out)):
+        # for a dual encoder that is trained on the same words
+        dialogs = [Dialogue(name, (Round(data.items[name].caption),)) for name in items if name in names]
+        if settings.stage == "conversations":
+            dialogs += [Dialogue(one.target, (Round(one.text),)) for one in kept if one.target in names]
+        write_dialogues(folder / f"{settings.stage}.{split}.json", dialogs)
     module = ChatSearcherTraining(
         model,
         tokens,

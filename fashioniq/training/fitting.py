@@ -34,9 +34,9 @@ from fashioniq.runs import (
     read_run,
     write_run,
 )
-from fashioniq.runs.checks import described
+from fashioniq.runs.checks import described, fingerprints
 from fashioniq.runs.weights import load_weights
-from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
+from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed
 from fashioniq.training.nodes import Peers, RunCheckpoints
 from fashioniq.training.processes import rank_and_count, shared_out
 

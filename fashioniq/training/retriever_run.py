@@ -122,7 +122,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
     words = ""
-    if begin_run(folder, settings):
+    if begin_run(folder, settings, facts):
         try:
             pairs = pairs_with_features(catalog, store, "train")
         except UserError:  # this category has no captions of people

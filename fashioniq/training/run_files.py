@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,25 @@ from fashioniq.config import (
 )
 from fashioniq.files import UserError, reading, refuse_special, remove_leftovers, why, write_text
 from fashioniq.folders import refuse_others
+from fashioniq.runs.checks import check_made_of, described
 from fashioniq.training.folder import command_of
 from fashioniq.training.nodes import launched_rank
 from fashioniq.yaml_files import read_yaml
 
-# options that may differ when a run is resumed
-MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run"}
+# options that may differ when a run is resumed; of data and features, what they contain is compared (`made_of`)
+MAY_CHANGE = {"resume", "epochs", "patience", "devices", "num_nodes", "device", "run", "data", "features"}
 STEPS = {"epochs", "devices", "num_nodes"}  # options that change the number of steps
 _MADE = "# fashioniq "  # the beginning of every config.yaml
 BATCH = {"batch_size", "devices", "num_nodes"}  # options whose product is the number of examples per step
 
 
-def begin_run(run: Path, settings: Training) -> bool:
+def begin_run(run: Path, settings: Training, facts: Mapping[str, Any] | None = None) -> bool:
     """Create the folder of a run with its complete config.yaml, and return whether this process may write there.
 
     Of processes that train together, that is the first. With --resume, `fit` updates config.yaml after the
-    checkpoint has been loaded. Raises UserError if the folder already has a run and --resume is not given, if
-    --resume is given with other settings or damaged files, or if the variables of the launcher do not match.
+    checkpoint has been loaded. Trainings that write other files before the first epoch give the `facts` of `fit`.
+    Raises UserError if the folder already has a run and --resume is not given, if --resume is given with other
+    settings, other data or damaged files, or if the variables of the launcher do not match.
     """
     is_first = launched_rank(settings.devices, settings.num_nodes) == 0
     if not is_first and not run.exists():
@@ -63,7 +66,9 @@ def begin_run(run: Path, settings: Training) -> bool:
                 f"{run} was started with {key} {before.get(key)}, not {now[key]}; resume it with "
                 f"--config {path}, or start another run with --run"
             )
-        _check_checkpoint(run / "last.ckpt")
+        checkpoint = _checkpoint(run / "last.ckpt")
+        if facts:
+            check_made_of(run, described(facts), checkpoint.get("callbacks", {}).get("KeepBest", {}))
         if (run / "metrics.csv").exists() and not _rows_before(run / "metrics.csv", math.inf):
             raise UserError(
                 f"cannot resume: {run / 'metrics.csv'} has no epoch; start another run with --run"
@@ -146,10 +151,10 @@ def _read_config(path: Path) -> dict[str, Any]:
     return values
 
 
-def _check_checkpoint(path: Path) -> None:
+def _checkpoint(path: Path) -> dict[str, Any]:
     refuse_special(path)
     try:
-        torch.load(path, map_location="cpu", weights_only=True)
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
         raise UserError(
             f"cannot resume: {path} is damaged ({why(error)}); start another run with --run"

@@ -44,7 +44,7 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
         "exclude_shown": False,
     }
     words = ""
-    if begin_run(folder, settings):
+    if begin_run(folder, settings, facts):
         words = (
             fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
             + "\n"

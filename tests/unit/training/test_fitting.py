@@ -16,9 +16,9 @@ from fashioniq.files import UserError
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.provenance import Provenance
 from fashioniq.runs import DialogEncoderRun, PredictorRun, read_run
-from fashioniq.runs.checks import described
+from fashioniq.runs.checks import described, fingerprints
 from fashioniq.training import callbacks, fitting
-from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed, fingerprints
+from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed
 from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, fit, loaders
 from fashioniq.training.nodes import Peers
 from fashioniq.training.run_files import begin_run
@@ -202,10 +202,46 @@ def test_a_resumed_training_knows_its_best_epoch_and_the_time_before(best, monke
     monkeypatch.setattr(callbacks, "seconds", lambda: {"clock": 2.0, "processor": 3.0})
     best.best = {"val_score": 3.0}
     state = best.state_dict()
-    assert state == {"best": {"val_score": 3.0}, "seconds": {"clock": 2.0, "processor": 3.0}}
+    assert state["best"] == {"val_score": 3.0} and state["seconds"] == {"clock": 2.0, "processor": 3.0}
     again = KeepBest(None, None, best.about, monitor="val_score", seed=0, patience=1)
     again.load_state_dict({"best": {"val_score": 4.0}, "seconds": {"clock": 10.0}})
-    assert again.state_dict() == {"best": {"val_score": 4.0}, "seconds": {"clock": 12.0, "processor": 3.0}}
+    state |= {"best": {"val_score": 4.0}, "seconds": {"clock": 12.0, "processor": 3.0}}
+    assert again.state_dict() == state
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("data", {"data": SimpleNamespace(fingerprint="g")}),
+        ("features", {"features": "of another encoder"}),
+        ("words", {"words": ["red", "blue"]}),
+    ],
+)
+def test_a_training_is_not_resumed_with_other_data_features_or_words(part, changed, best):
+    run = {"category": "tops", "data": SimpleNamespace(fingerprint="f"), "features": "of an encoder"}
+    best.about = SimpleNamespace(**run, words=["blue", "red"])
+    best.best, state = {"val_score": 3.0}, best.state_dict()
+    best.load_state_dict(state)
+    vars(best.about).update(changed)
+    with pytest.raises(UserError, match=f"cannot resume: the {part} of .* have changed since it was started"):
+        best.load_state_dict(state)
+
+
+def test_a_run_whose_data_have_changed_is_refused_when_it_is_begun(best, tmp_path):
+    settings = TrainRetriever(category="dresses", run=tmp_path / "run")
+    begin_run(settings.run, settings)
+    saved = {"callbacks": {"KeepBest": {"made_of": {"data": "of other captions"}}}}
+    torch.save(saved, settings.run / "last.ckpt")
+    facts = msgspec.structs.asdict(best.about)
+    facts = {name: value for name, value in facts.items() if value is not msgspec.UNSET and name != "version"}
+    with pytest.raises(UserError, match=r"cannot resume: the data of .* have changed"):
+        begin_run(settings.run, dataclasses.replace(settings, resume=True), facts)
+
+
+def test_the_data_and_the_features_of_a_run_may_be_moved_before_it_is_resumed(tmp_path):
+    begun(tmp_path / "run", data="shop", features="store")
+    torch.save({}, tmp_path / "run" / "last.ckpt")
+    assert begun(tmp_path / "run", data="moved/shop", features="moved/store", resume=True)
 
 
 class Worsening(pl.LightningModule):
