@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
 
 from fashioniq import plugins
@@ -229,6 +230,7 @@ def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
 def _rehearsed(name: str, items: Items, max_words: int, **given: Any) -> list[Example]:
     """What a user says about random pairs of products, the same in every training."""
     given |= {"ids": items.ids, "items": items}
+    pl.seed_everything(0, verbose=False)  # the user may draw random numbers
     user, _ = named_user(name, vocabulary=Vocabulary([]), max_words=max_words, **given)
     chance, count = random.Random(0), len(items)
     pairs = [(target, chance.randrange(count)) for target in range(count) for _ in range(DESCRIBED)]

@@ -178,6 +178,22 @@ def test_a_user_of_ones_own_is_rehearsed_with_all_words_that_are_read(shop, sett
     assert {text for _, text, _ in found.examples} == {" ".join(said)}
 
 
+class Whimsical:
+    """A user who draws words at random."""
+
+    def __init__(self, inputs):
+        self.words = [f"word{number}" for number in torch.randperm(40).tolist()]
+
+    def reply(self, target_B, offer, turn):
+        return Message(texts=random.choices(self.words, k=len(target_B)))
+
+
+def test_what_a_user_who_draws_says_about_random_pairs_is_the_same_in_every_training(shop, settings_of):
+    settings = settings_of(users=[f"{__name__}:Whimsical"])
+    first, second = (training_users(settings, shop.catalog, shop.features) for _ in range(2))
+    assert first.vocabulary.words == second.vocabulary.words and first.examples == second.examples
+
+
 def test_words_of_val_are_not_learned(shop, settings_of, tmp_path):
     catalog = without(shop, tmp_path / "a")
     path = catalog.root / "captions/cap.dress.val.json"
