@@ -10,6 +10,7 @@ from fashioniq.config.training import OfWords, Speaking, Training, WithScores, r
 from fashioniq.files import UserError
 from fashioniq.models.configs import (
     COMPOSITIONS,
+    FITTED,
     ComposerConfig,
     DialogEncoderConfig,
     RetrieverConfig,
@@ -151,6 +152,11 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
             raise UserError(
                 "--epochs 0 is ridge regression on captions: it needs --model.kind linear, without --init-from and "
                 "--attrs"
+            )
+        if self.halfway and (self.model.kind not in FITTED or self.init_from or self.epochs == 0):
+            raise UserError(
+                "--halfway needs a training that starts from ridge regression, --model.kind linear or residual without "
+                "--init-from; leave --halfway out, or give such a training"
             )
         if self.word_vectors and self.model.kind == "linear":
             raise UserError(

@@ -217,6 +217,9 @@ def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
 OPTIONS_THAT_EXCLUDE_EACH_OTHER = {
     "train-retriever --category dresses --epochs 0 --model.kind rnn": "--epochs 0 is ridge regression",
     "train-retriever --category dresses --epochs 0 --attrs": "--epochs 0 is ridge regression",
+    "train-retriever --category dresses --halfway --epochs 0": "--halfway needs a training that starts from ridge",
+    "train-retriever --category dresses --halfway --model.kind rnn": "--halfway needs a training that starts from",
+    "train-retriever --category dresses --halfway --init-from runs/a": "--halfway needs a training that starts from",
     "extract-features --category dresses --vectors v.npy": "--vectors and --ids belong together",
     "extract-features --category dresses --vectors v.npy --ids i.json --update": "--vectors replaces an encoder",
     "train-retriever --category dresses --model.embedding standardized": "standardized needs --model.kind transformer",

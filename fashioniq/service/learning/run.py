@@ -145,6 +145,7 @@ def _training_of(settings: Learn, base: Path) -> TrainRetriever:
         seed=settings.seed,
         device=settings.device,
         stage="supervised",
+        halfway=False,
     )
 
 
