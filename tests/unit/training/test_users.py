@@ -24,6 +24,7 @@ from fashioniq.training.dialog_sources import DialogSimulation, RecordedDialogs
 from fashioniq.training.linear import MAX_WORDS, examples_of
 from fashioniq.training.retriever_run import train_retriever
 from fashioniq.training.users import training_users
+from fashioniq.training.wording import fit_wording
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 
@@ -269,6 +270,21 @@ def test_ridge_regression_is_fitted_to_the_steps_of_sessions_too(shop, settings_
     (alone, few), (both, many) = found["pairs"], found["both"]
     assert many == few + 2 and "glittery" in both.words and "glittery" not in alone.words
     assert (alone.users, both.users) == (["recorded"], ["recorded", "sessions"])
+
+
+def test_ridge_regression_that_was_killed_while_it_wrote_starts_again(
+    shop, settings_of, tmp_path, monkeypatch
+):
+    def killed(*arguments, **options):
+        fit_wording(*arguments, **options)
+        raise KeyboardInterrupt
+
+    settings = settings_of(epochs=0, model=RetrieverConfig(kind="linear"), run=tmp_path / "run")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("fashioniq.training.linear_run.fit_wording", killed)
+        train_retriever(settings)
+    train_retriever(settings)
+    assert (tmp_path / "run" / "model.json").exists()
 
 
 def test_sessions_about_other_products_cannot_be_trained_with(shop, settings_of, sessions):
