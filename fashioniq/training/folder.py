@@ -1,11 +1,15 @@
 """Folder of the run that a training writes: its default, and its lock against other trainings."""
 
+import random
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import torch
 
 from fashioniq.config import (
     TrainChatsearcher,
@@ -55,7 +59,8 @@ def folder_of(settings: Training) -> Path:
 
 
 def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorator of a training: it locks the folder of its run until it ends, also if it is killed.
+    """Decorator of a training: it locks the folder of its run until it ends, also if it is killed. It seeds random
+    numbers of its own: those of its caller go on as if it had not run.
 
     Of processes that train together, the first has the lock, as it alone writes. Raises UserError that names the
     other process if the folder is locked, if it cannot be written, or if the variables of the launcher do not match.
@@ -64,9 +69,21 @@ def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], 
     @wraps(train)
     def trained(settings: S, *arguments: P.args, **options: P.kwargs) -> R:
         first = launched_rank(settings.devices, settings.num_nodes) == 0
-        with exclusive(folder_of(settings)) if first else nullcontext():
+        with exclusive(folder_of(settings)) if first else nullcontext(), _own_random_numbers():
             if first:
                 check_writable(folder_of(settings))
             return train(settings, *arguments, **options)
 
     return trained
+
+
+@contextmanager
+def _own_random_numbers() -> Iterator[None]:
+    """Restore random numbers afterwards: a search for a learning rate would draw the same one after each training."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):  # of the CPU alone: those of GPUs would initialize CUDA here
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)

@@ -2,9 +2,14 @@
 
 import importlib
 import os
+import random
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
+import pytorch_lightning as pl
+import torch
 
 from fashioniq import config
 from fashioniq.cli import COMMANDS
@@ -54,6 +59,27 @@ def test_learn_is_refused_while_another_writes_its_folder(tmp_path):
 @alone
 def trained(settings):
     return "trained"
+
+
+def drawn():
+    return random.random(), np.random.rand(), torch.rand(()).item()
+
+
+@pytest.mark.parametrize("ends", [nullcontext(), pytest.raises(UserError)])
+def test_random_numbers_of_the_caller_go_on_as_if_nothing_had_been_trained(ends, tmp_path):
+    @alone
+    def seeded(settings):
+        pl.seed_everything(0, verbose=False)
+        if not isinstance(ends, nullcontext):
+            raise UserError("training diverged")
+
+    pl.seed_everything(7, verbose=False)
+    expected = [drawn() for _ in range(2)]
+    pl.seed_everything(7, verbose=False)
+    found = [drawn()]
+    with ends:
+        seeded(config.TrainRetriever(category="dresses", run=tmp_path / "run"))
+    assert [*found, drawn()] == expected
 
 
 @pytest.mark.parametrize("rank", [0, 1])
