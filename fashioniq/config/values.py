@@ -1,5 +1,6 @@
 """Values of options: their types in words, and their conversion."""
 
+import os
 import typing
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -41,7 +42,8 @@ def value_of(kind: Any, given: Any) -> Any:
         raise TypeError
     if isinstance(given, bool) or (own is int and isinstance(given, float) and not given.is_integer()):
         raise TypeError
-    return own(given)
+    # no shell has expanded ~ in YAML, in Python and in --run=~/a; a folder of that name would be made
+    return Path(os.path.expanduser(given)) if own is Path else own(given)
 
 
 def plain_type(kind: Any) -> Any:

@@ -163,6 +163,16 @@ def test_a_yaml_file_sets_options_and_flags_after_it_take_precedence(tmp_path):
     assert settings == TrainRetriever(category="shirts", attrs=False, model=model, learning_rate=1e-4)
 
 
+def test_a_path_may_begin_with_the_home_folder_where_no_shell_expands_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    (tmp_path / "a.yaml").write_text("category: shirts\nrun: ~/runs/a\n")
+    settings = parse(
+        "train-retriever", ["--config", str(tmp_path / "a.yaml"), "--data=~/shop", "--captioner", "a/~"]
+    )
+    assert (settings.run, settings.data) == (Path("/home/ada/runs/a"), Path("/home/ada/shop"))
+    assert settings.captioner == Path("a/~")
+
+
 def test_a_list_may_be_given_by_one_flag_or_by_several_and_goes_before_that_of_a_file(tmp_path):
     (tmp_path / "a.yaml").write_text("category: shirts\ncolumn: [fabric=material]\n")
     file, both = ["--config", str(tmp_path / "a.yaml")], ["texture=colour", "style=usage"]
