@@ -8,7 +8,6 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments import LightningEnvironment
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -37,7 +36,7 @@ from fashioniq.runs import (
 from fashioniq.runs.checks import described, fingerprints
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed
-from fashioniq.training.nodes import Peers, RunCheckpoints
+from fashioniq.training.nodes import Peers, RunCheckpoints, environment
 from fashioniq.training.processes import rank_and_count, shared_out
 
 LOADED = 600  # seconds for a batch from the worker processes, which read pictures from a slow disk
@@ -163,11 +162,9 @@ def fit(
         enable_progress_bar=sys.stderr.isatty(),  # no progress bar in log files
         logger=False,
         num_sanity_val_steps=0,
-        # one process trains alone, whatever variables an allocation or a launcher has set
-        plugins=[
-            RunCheckpoints(),
-            *([LightningEnvironment()] if settings.devices * settings.num_nodes == 1 else []),
-        ],
+        plugins=[RunCheckpoints(), *environment(settings.devices, settings.num_nodes)],
+        # where Lightning looks for checkpoints of a job of SLURM: those of other projects are in the working directory
+        default_root_dir=run,
         use_distributed_sampler=False,  # Shuffled splits the training examples; every rank validates on all
         enable_model_summary=False,
     )

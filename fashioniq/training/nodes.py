@@ -13,7 +13,8 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from lightning_fabric.plugins import TorchCheckpointIO
+from lightning_fabric.plugins import ClusterEnvironment, TorchCheckpointIO
+from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 
 from fashioniq.compat import number_in
 from fashioniq.files import UserError, atomic_write, why
@@ -49,6 +50,18 @@ def launched_rank(devices: int, num_nodes: int) -> int:
             f"expected NODE_RANK below --num-nodes {num_nodes}, found {node}; unset it, or give --num-nodes"
         )
     return node * devices + (number_in("LOCAL_RANK", 0) if devices > 1 else 0)
+
+
+def environment(devices: int, num_nodes: int) -> list[ClusterEnvironment]:
+    """How the processes find each other, where Lightning's own choice would not do.
+
+    One process trains alone, whatever variables an allocation or a launcher has set. In a job of SLURM, Lightning would
+    write a checkpoint of its own at SIGUSR1 and queue the job again, without --resume.
+    """
+    if devices * num_nodes == 1:
+        return [LightningEnvironment()]
+    launcher = _launcher()
+    return [SLURMEnvironment(auto_requeue=False)] if launcher and launcher[0] == "SLURM" else []
 
 
 def _launcher() -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments import LightningEnvironment
+from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment
 from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainRetriever
@@ -448,6 +448,17 @@ def test_a_training_gets_what_the_options_ask_for_and_at_most_the_gpus_that_ther
 def test_one_process_trains_alone_whatever_a_launcher_has_set(devices, num_nodes, alone, trainer_of):
     plugins = trainer_of(device="cpu", devices=devices, num_nodes=num_nodes)["plugins"]
     assert [type(one).__name__ for one in plugins] == ["RunCheckpoints", *(["LightningEnvironment"] * alone)]
+
+
+def test_a_job_of_slurm_does_not_go_on_from_a_checkpoint_in_the_working_directory(
+    trainer_of, tmp_path, monkeypatch
+):
+    for name, value in {"NTASKS": "4", "NTASKS_PER_NODE": "2", "JOB_NAME": "train"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    made = trainer_of(device="cpu", devices=2, num_nodes=2)
+    [_, slurm] = made["plugins"]
+    assert isinstance(slurm, SLURMEnvironment) and not slurm.auto_requeue
+    assert made["default_root_dir"] == tmp_path
 
 
 def test_what_ends_a_training_is_told(tmp_path):
