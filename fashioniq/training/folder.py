@@ -2,6 +2,7 @@
 
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
@@ -17,7 +18,7 @@ from fashioniq.config import (
     Training,
 )
 from fashioniq.features.selection import run_folder
-from fashioniq.files import check_writable
+from fashioniq.files import UserError, check_writable
 from fashioniq.locks import exclusive
 from fashioniq.runs import Run, read_run
 from fashioniq.training.nodes import launched_rank
@@ -26,6 +27,7 @@ S = TypeVar("S", bound=Training)
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=Run)
+_training = threading.Lock()  # of the process, whose generators of random numbers all threads share
 
 
 class Trained(NamedTuple, Generic[T]):
@@ -60,7 +62,7 @@ def folder_of(settings: Training) -> Path:
 
 def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Decorator of a training: it locks the folder of its run until it ends, also if it is killed. It seeds random
-    numbers of its own: those of its caller go on as if it had not run.
+    numbers of its own: those of its caller go on as if it had not run, and a process has one training at a time.
 
     Of processes that train together, the first has the lock, as it alone writes. Raises UserError that names the
     other process if the folder is locked, if it cannot be written, or if the variables of the launcher do not match.
@@ -80,6 +82,11 @@ def alone(train: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], 
 @contextmanager
 def _own_random_numbers() -> Iterator[None]:
     """Restore random numbers afterwards: a search for a learning rate would draw the same one after each training."""
+    if not _training.acquire(blocking=False):
+        raise UserError(
+            "another thread of this process is training, and both would draw from the same random numbers; train one "
+            "after the other, or each in a process of its own"
+        )
     of_python, of_numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):  # of the CPU alone: those of GPUs would initialize CUDA here
@@ -87,3 +94,4 @@ def _own_random_numbers() -> Iterator[None]:
     finally:
         random.setstate(of_python)
         np.random.set_state(of_numpy)
+        _training.release()

@@ -3,6 +3,7 @@
 import importlib
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def test_random_numbers_of_the_caller_go_on_as_if_nothing_had_been_trained(ends,
     with ends:
         seeded(config.TrainRetriever(category="dresses", run=tmp_path / "run"))
     assert [*found, drawn()] == expected
+
+
+def test_two_threads_of_a_process_do_not_train_at_once(tmp_path):
+    @alone
+    def outer(settings):
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(
+                trained, config.TrainRetriever(category="dresses", run=tmp_path / "b")
+            ).exception(60)
+
+    settings = config.TrainRetriever(category="dresses", run=tmp_path / "a")
+    refused = outer(settings)
+    assert isinstance(refused, UserError) and "another thread of this process is training" in str(refused)
+    assert trained(settings) == "trained"
 
 
 @pytest.mark.parametrize("rank", [0, 1])
