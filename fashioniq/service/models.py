@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from fashioniq.categories import canonical
 from fashioniq.data.catalog import ALL
@@ -19,6 +20,7 @@ from fashioniq.service.store import ModelRow, Store, Unavailable
 
 GARBAGE = 10_000  # new objects that start a garbage collection (Python's default: 700)
 LOADED = 4 * 3600.0  # seconds for a model, which embeds and indexes millions of products
+RETRY = 60.0  # seconds until a model that could not be loaded is tried again, for which all requests wait
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.service")
@@ -53,7 +55,8 @@ class Models:
         self._registered: dict[str, dict[str, str]] = {}
         self._settled: list[Served] = []
         self.compared: set[str] = set()  # versions that are kept for experiments
-        self._lock = threading.Lock()
+        self._missing: dict[str, float] = {}  # versions that could not be loaded, and when to try again
+        self._lock, self._one_by_one = threading.Lock(), threading.Lock()
 
     def open(self, runs: Sequence[Path]) -> None:
         """Load, register and activate runs; then load the active models of the other categories of the database.
@@ -89,21 +92,31 @@ class Models:
         return self._active.get(served.category) == served.version
 
     def version(self, version: str) -> Served:
-        """The model of a version, loaded if need be. Raises Problem if there is none."""
+        """The model of a version, loaded if need be. Raises Problem if there is none.
+
+        One that could not be loaded is tried again after RETRY seconds, and not by each of its conversations.
+        """
         if (found := self._versions.get(version)) is not None:
             return found
-        stored = self.store.model(version)
-        if stored is None:
-            raise Problem("unknown-model")
-        try:
-            found = self._loaded(Path(stored.folder))
-        except Unavailable:
-            raise
-        except UserError:  # such as a folder that was removed
-            raise Problem("model-retired") from None
-        if found.version != version:  # such as that of another generator
-            raise Problem("model-retired")
-        return found
+        with self._one_by_one:
+            if (found := self._versions.get(version)) is not None:
+                return found
+            if monotonic() < self._missing.get(version, 0.0):
+                raise Problem("model-retired")
+            stored = self.store.model(version)
+            if stored is None:
+                raise Problem("unknown-model")
+            try:
+                found = self._loaded(Path(stored.folder))
+                if found.version != version:  # such as that of another generator
+                    raise UserError(f"expected this model in {stored.folder}, found {found.version}")
+            except Unavailable:
+                raise
+            except UserError as error:  # such as a folder that was removed
+                log.warning("%s cannot be loaded: %s", version, error)
+                self._missing[version] = monotonic() + RETRY
+                raise Problem("model-retired") from None
+            return found
 
     def having(self, category: str, product_id: str) -> Served:
         """The active model of a category, or another loaded one that has a product. Raises Problem if there is none."""
@@ -154,6 +167,7 @@ class Models:
 
     def activate(self, version: str) -> Served:
         """Let a model serve its category from now on. Raises Problem if there is none."""
+        self._missing.pop(version, None)
         served = self.version(version)
         self.inference.call(served.point_alias, LOADED)
         self.store.activate_model(version)
@@ -168,13 +182,28 @@ class Models:
             self.version(model.id)
             self._active[category] = model.id
         elif self._registered.get(model.id, model.features) != model.features:
-            self._loaded(Path(model.folder), again=True)
+            try:
+                self._loaded(Path(model.folder), again=True)
+            except Unavailable:
+                raise
+            except UserError as error:
+                log.warning("%s keeps its products until it is registered again: %s", model.id, error)
         self._registered[model.id] = model.features
 
     def refresh_all(self) -> None:
-        """Take over models, products, prices and stock that other processes changed."""
+        """Take over models, products, prices and stock that other processes changed.
+
+        A category whose model cannot be loaded keeps the one that it has, and the others go on.
+        """
         for category in self.store.categories():
-            self.refresh(category)
+            try:
+                self.refresh(category)
+            except Unavailable:
+                raise
+            except Problem:  # too many requests, or `version` has logged it
+                continue
+            except Exception as error:
+                log.warning("the model of %s cannot be loaded: %s", category, type(error).__name__)
         for served in list(self._versions.values()):
             served.shelf.put(self.store.products(served.category, served.shelf.revision))
 

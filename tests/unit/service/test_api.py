@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import msgspec
 import pytest
 import torch
 from fastapi.testclient import TestClient
@@ -25,7 +26,7 @@ from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
 from fashioniq.service.inference import Inference
 from fashioniq.service.problems import TITLES, Problem
-from fashioniq.service.store import Spool, Unavailable, spool
+from fashioniq.service.store import ProductRow, Spool, Unavailable, spool
 from tests.unit.service.conftest import COUNT, IDS, Talking, served, showing_system
 from tests.waiting import LIMIT, happened, joined
 
@@ -575,6 +576,58 @@ def test_a_conversation_whose_model_was_removed_is_told_so(
     answer = other.get(f"/v1/sessions/{old.id}", headers={"Authorization": f"Bearer {old.token}"})
     assert answer.status_code == 409 and answer.json()["code"] == "model-retired"
     assert str(tmp_path) not in answer.text
+
+
+def test_a_model_that_cannot_be_loaded_is_not_tried_by_each_request(service, service_of, tmp_path):
+    service.models.activate(service.models.register(tmp_path / "models/dresses-1").version)
+    service.store.activate_model("dresses@2026-01-01-0")
+    elsewhere, loads = service_of(()), []
+
+    def another(run):
+        loads.append(run)
+        return served(tmp_path / "dresses-2")
+
+    elsewhere.models._load = another
+    for _ in range(3):
+        with pytest.raises(Problem, match="model-retired"):
+            elsewhere.models.version("dresses@2026-01-01-1")
+    assert len(loads) == 1
+    elsewhere.models._load = served
+    assert elsewhere.models.activate("dresses@2026-01-01-1").version == "dresses@2026-01-01-1"
+
+
+def test_a_category_whose_model_cannot_be_loaded_does_not_stop_the_others(service_of, caplog, tmp_path):
+    service = service_of(("dresses-0", "skirts-0"))
+    elsewhere = service_of(())
+
+    def gone(run):
+        raise UserError(f"there is no file {run}")
+
+    elsewhere.models._load = gone
+    service.models.activate(service.models.register(tmp_path / "models/dresses-1").version)
+    new = ProductRow(category="skirts", id="p1", title="New", updated_at=service.store.now())
+    service.store.add_products("skirts", [new])
+    with caplog.at_level("WARNING"):
+        for _ in range(2):
+            elsewhere.models.refresh_all()
+    assert elsewhere.models.active("skirts").shelf.row("p1").title == "New"
+    assert elsewhere.models.active("dresses").version == "dresses@2026-01-01-0"
+    assert caplog.text.count("dresses@2026-01-01-1 cannot be loaded: there is no file") == 1
+
+
+def test_new_products_that_cannot_be_loaded_are_tried_once(service, service_of, caplog, tmp_path):
+    elsewhere, loads = service_of(()), []
+
+    def damaged(run):
+        loads.append(run)
+        raise UserError(f"{run} is damaged")
+
+    elsewhere.models._load = damaged
+    model = service.store.active_model("dresses")
+    service.store.register_model(msgspec.structs.replace(model, features={"products": "others"}))
+    for _ in range(3):
+        elsewhere.models.refresh_all()
+    assert len(loads) == 1 and "keeps its products" in caplog.text
 
 
 def test_few_models_stay_loaded(client, service, tmp_path):
