@@ -159,12 +159,17 @@ def clear_files(engine: Engine, rewrite: bool = False) -> bool:
         return True
     with available(), engine.execution_options(mode="bare").connect() as connection:
         if rewrite:
+            # the copy in between is as large as the file, and memory may not be; on the disk, it has no name
+            connection.exec_driver_sql("PRAGMA temp_store=FILE")
             try:
                 _until_free(partial(connection.exec_driver_sql, "VACUUM"))
             except OperationalError as error:
                 if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 return False
+            finally:
+                if not connection.invalidated:
+                    connection.exec_driver_sql("PRAGMA temp_store=MEMORY")
         busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
     return not busy
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from fashioniq.service.store import EventRow, ExportRow, Gone, tables
 from fashioniq.service.store.subjects import epoch_of
@@ -112,6 +112,21 @@ def test_copies_of_erased_words_in_unused_parts_of_the_file_are_removed(store, l
     assert found(words, tmp_path)
     assert store.finish_erasures()
     assert not found(words, tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_the_file_is_rewritten_on_the_disk_and_not_in_memory(store, log):
+    kept = []
+
+    def note(connection, cursor, statement, *_):
+        if statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            kept.append((statement[:6], *cursor.connection.execute("PRAGMA temp_store").fetchone()))
+
+    log.start(consent="training")
+    store.erase_session("s")
+    event.listen(store.engine, "before_cursor_execute", note)
+    assert store.finish_erasures()
+    assert kept == [("VACUUM", 1), ("PRAGMA", 2)]  # 1 is FILE, 2 is MEMORY
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
