@@ -6,7 +6,7 @@ from pathlib import Path
 from fashioniq.config import Forget
 from fashioniq.files import UserError, one_line
 from fashioniq.service.learning.export import check_here, remove_erased
-from fashioniq.service.store import ExportRow, Store
+from fashioniq.service.store import ExportRow, Replaced, Store, Unavailable
 
 
 def forget(settings: Forget) -> bool:
@@ -39,9 +39,15 @@ def carry_out(store: Store) -> bool:
 
     Return whether all of it was removed; what was not is printed with the reason, and tried again by the next call.
     """
-    complete = store.finish_erasures()
+    try:
+        complete = store.finish_erasures()
+        why = "another process reads the database"
+    except Replaced:
+        raise
+    except Unavailable as error:  # such as too little space to rewrite the file
+        complete, why = False, str(error)
     if not complete:
-        _complain("another process reads the database, whose files still have erased conversations")
+        _complain(f"the files of the database still have erased conversations: {why}")
     for export in store.stale_exports():
         try:
             if erased := remove_erased(store, export):

@@ -165,6 +165,8 @@ def clear_files(engine: Engine, rewrite: bool = False) -> bool:
                 _until_free(partial(connection.exec_driver_sql, "VACUUM"))
             except OperationalError as error:
                 if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+                    # the log has filled the disk, and would keep what it took of it
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                     raise
                 return False
             finally:

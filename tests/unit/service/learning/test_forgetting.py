@@ -16,6 +16,7 @@ from fashioniq.files import UserError, read_json
 from fashioniq.service.learning import rules
 from fashioniq.service.learning import run as learning
 from fashioniq.service.learning.export import read_sessions
+from fashioniq.service.store import Unavailable
 from tests.forgetting import KILLED, SPOKEN, Fault, Order, ShopWorld, do_not_train, make_database
 
 ORDERS = int(os.environ.get("FASHIONIQ_ORDERS", "36"))  # of the property test, in tests of AT_ONCE
@@ -133,6 +134,23 @@ def test_the_start_of_the_service_removes_what_was_erased(world):
     settings = Serve(run=["missing"], database=world.url, port=0)
     ended = world.process(lambda: serve.run(settings), NEVER)
     assert ended.code == 2 and f"{learned}: removed 1 of 8" in ended.out and world.left() == {}
+
+
+def test_the_service_starts_without_the_space_to_rewrite_the_database(world, monkeypatch):
+    def full(engine, rewrite=False):
+        if rewrite:
+            raise Unavailable("the database is not available (database or disk is full)")
+        return True
+
+    world.with_store(lambda store: store.erase_session(FIRST.id))
+    with monkeypatch.context() as patch:
+        patch.setattr("fashioniq.service.store.privacy.clear_files", full)
+        settings = Serve(run=["missing"], database=world.url, port=0)
+        started = world.process(lambda: serve.run(settings), NEVER)
+        assert "missing" in started.err and "erased conversations: the database" in started.err
+        ended = world.forget()
+        assert ended.code == 1 and "(database or disk is full)" in ended.err
+    assert world.forget().code == 0 and world.left() == {}
 
 
 def test_what_is_erased_while_the_log_is_read_is_not_written(world, monkeypatch):
