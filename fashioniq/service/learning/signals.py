@@ -40,5 +40,6 @@ def target_of(events: Sequence[EventRow], said_at: Mapping[str, datetime]) -> Ta
     found = [one for one in events if one.action in WEIGHTS and counts(one)]
     if not found:
         return None
-    best = max(found, key=lambda one: (WEIGHTS[one.action], one.server_at))
+    # those of one request have arrived at the same time
+    best = max(found, key=lambda one: (WEIGHTS[one.action], one.server_at, one.client_at or one.server_at))
     return Target(str(best.product_id), best.action, WEIGHTS[best.action], best.query_id)

@@ -83,8 +83,8 @@ class Sessions(Database):
             for one in find(connection, TurnRow, *of_turn, order=[turn.c.n]):
                 turns.setdefault(one.session_id, []).append(one)
             events: dict[str, list[EventRow]] = {}
-            order = event.c.server_at, event.c.event_id
-            for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=order):
+            happened_in = event.c.server_at, event.c.client_at, event.c.event_id
+            for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=happened_in):
                 events.setdefault(happened.session_id, []).append(happened)
             order = session.c.created_at, session.c.id
             return [

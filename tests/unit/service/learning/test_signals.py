@@ -10,7 +10,7 @@ from fashioniq.service.store import EventRow
 SAID = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def event(action, product, days=1.0, query="q"):
+def event(action, product, days=1.0, query="q", client_days=None):
     at = SAID + timedelta(days=days)
     return EventRow(
         event_id=f"{action}{product}{days}",
@@ -18,6 +18,7 @@ def event(action, product, days=1.0, query="q"):
         session_id="s",
         action=action,
         product_id=product,
+        client_at=None if client_days is None else SAID + timedelta(days=client_days),
         server_at=at,
     )
 
@@ -30,6 +31,8 @@ def event(action, product, days=1.0, query="q"):
         ([event("add_to_cart", "a")], "a", 0.7),
         ([event("this_is_it", "a", 1), event("this_is_it", "b", 2)], "b", 1.0),
         ([event("this_is_it", "b", 2), event("this_is_it", "a", 1)], "b", 1.0),
+        ([event("this_is_it", p, 3, client_days=at) for p, at in (("a", 1), ("b", 2))], "b", 1.0),
+        ([event("this_is_it", p, 3, client_days=at) for p, at in (("b", 2), ("a", 1))], "b", 1.0),
         ([event("this_is_it", "a", 1), event("add_to_cart", "b", 2)], "a", 1.0),
         ([event("add_to_cart", "a", 1), event("add_to_cart", "a", 2)], "a", 0.7),
         ([event("purchase", "a", 1), event("return", "a", 9), event("add_to_cart", "b", 2)], "b", 0.7),

@@ -175,6 +175,23 @@ def test_events_are_stored_once_and_only_for_their_session(store, log, clock):
     assert (first["position"], first["value_minor"], second["event_id"]) == (3, 2**40, "d")
 
 
+def test_events_of_one_request_are_logged_in_the_order_in_which_they_happened(store, log, clock):
+    query = log.start(consent="training")[1].query_id
+    events = [
+        EventRow(
+            event_id=id,
+            query_id=query,
+            session_id="s",
+            action="click",
+            client_at=clock() - timedelta(minutes=minutes),
+            server_at=clock(),
+        )
+        for id, minutes in (("a", 1), ("b", 3), ("c", 2))
+    ]
+    store.add_events(events)
+    assert [one.event_id for one in store.log("dresses")[0][2]] == ["b", "c", "a"]
+
+
 def test_a_picture_is_found_until_it_expires(store, log, clock):
     id = store.add_picture(b"\x00\xff", {"color": "navy"}, clock() + timedelta(hours=24))
     picture = store.picture(id)
