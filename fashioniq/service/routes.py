@@ -217,7 +217,7 @@ def add_sessions(router: APIRouter) -> None:
         service.store.erase_session(session.id)
 
     @router.delete(
-        "/v1/clients/{client_id}", status_code=204, tags=["sessions"], dependencies=[allowed("admin")]
+        "/v1/clients/{client_id:path}", status_code=204, tags=["sessions"], dependencies=[allowed("admin")]
     )
     def erase_client(service: Of, client_id: Identifier) -> None:
         """Erase all sessions of a client."""

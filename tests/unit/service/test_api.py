@@ -9,6 +9,7 @@ import threading
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -447,6 +448,13 @@ def test_a_session_opens_only_with_its_token(client, talking):
 def test_an_erased_session_is_gone(talking):
     assert talking.request("DELETE").status_code == 204
     assert talking.request("GET").status_code == 404 and talking.turn(says="is navy").status_code == 404
+
+
+@pytest.mark.parametrize("id", ["4711", "shop/4711", "q80Kx+/f2A==", "/", "a b?#"])
+def test_any_client_is_erased(client, id):
+    talking = Talking(client, client_id=id)
+    assert client.delete(f"/v1/clients/{quote(id, safe='')}").status_code == 204
+    assert talking.request("GET").status_code == 404
 
 
 def test_consent_is_stored(talking):
