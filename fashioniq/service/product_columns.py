@@ -48,6 +48,7 @@ class ProductColumns:
         self._currency_N = np.zeros(count, np.int32)
         self._stock_N = np.full(count, UNKNOWN, np.int8)
         self._there_N = np.ones(count, bool)
+        self._revision_N = np.zeros(count, np.int64)
         self._rows: list[Facts | None] = [None] * count
         self._sizes: dict[str, np.ndarray] = {}
         self._currencies: dict[str, int] = {"": 0}
@@ -77,6 +78,9 @@ class ProductColumns:
                 revision = max(revision, product.revision)
                 if (position := self._position.get(self._spellings.own(product.id))) is None:
                     continue
+                if product.revision < self._revision_N[position]:
+                    continue  # read before another thread put the later one
+                self._revision_N[position] = product.revision
                 for column_N in self._sizes.values():
                     column_N[position] = False
                 self._there_N[position] = product.deleted_at is None

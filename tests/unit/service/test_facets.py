@@ -132,6 +132,19 @@ def test_only_products_known_to_be_in_stock_are_in_stock(shelf):
     ]  # the stock of p2, p4 and p5 is unknown
 
 
+def test_rows_that_were_read_before_later_ones_change_nothing(shelf):
+    earlier, later = (
+        ProductRow(
+            category="dresses", id="p0", price_minor=price, currency="EUR", updated_at=now, revision=revision
+        )
+        for now in [datetime.now(UTC)]
+        for price, revision in ((500, 1), (700, 2))
+    )
+    shelf.put([later])
+    shelf.put([earlier])  # another thread read it, and was slower
+    assert (shelf.row("p0").price_minor, shelf.revision) == (700, 2)
+
+
 def test_counts_follow_changes(shelf):
     shelf.counts(mask(*range(6)))
     now = datetime.now(UTC)
