@@ -12,6 +12,7 @@ from fashioniq.service.access import LIMITS
 from fashioniq.service.facets import Facets
 from fashioniq.service.store import ProductRow, Unavailable
 from fashioniq.service.stored_turns import unsaid
+from tests.unit.service.conftest import served
 
 ORIGIN = {"Origin": "http://testserver"}
 MARKUP = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -264,6 +265,20 @@ def test_a_conversation_that_has_ended_can_be_started_again(shopper, service):
     assert "You began with" in shopper.text and product in shopper.shown
     service.store.erase_session(shopper.stored()["session"]["id"])
     assert "Your earlier conversation has ended" in shopper.open().text and len(shopper.shown) == 8
+
+
+@pytest.mark.parametrize("how", ["visits", "says"])
+def test_a_shopper_whose_model_was_removed_can_start_again(shopper, service, tmp_path, how):
+    shopper.send("say", says="is navy")
+    service.models.activate(service.models.register(tmp_path / "models/dresses-1").version)
+    del service.models._versions["dresses@2026-01-01-0"]
+    service.models._load = lambda run: served(tmp_path / "dresses-2")  # trained anew in its folder
+    shopper.open() if how == "visits" else shopper.send("say", says="is red")
+    assert shopper.status == 409 and "cannot go on" in shopper.text
+    assert 'action="/shop/dresses/restart"' in shopper.response.text
+    shopper.send("restart")
+    shopper.open()
+    assert shopper.status == 200 and len(shopper.shown) == 8
 
 
 def test_a_cookie_of_someone_else_opens_nothing(shopper):
