@@ -20,7 +20,7 @@ from fashioniq.service.store import ModelRow, Store, Unavailable
 
 GARBAGE = 10_000  # new objects that start a garbage collection (Python's default: 700)
 LOADED = 4 * 3600.0  # seconds for a model, which embeds and indexes millions of products
-RETRY = 60.0  # seconds until a model that could not be loaded is tried again, for which all requests wait
+RETRY = 600.0  # seconds until a model that could not be loaded is tried again, for which all requests wait
 KEPT = 2  # models that are loaded besides the active ones, for conversations that began with them
 Load = Callable[[Path], Served]
 log = logging.getLogger("fashioniq.service")
@@ -61,7 +61,8 @@ class Models:
     def open(self, runs: Sequence[Path]) -> None:
         """Load, register and activate runs; then load the active models of the other categories of the database.
 
-        Raises UserError for those that cannot be loaded.
+        Raises UserError for those that cannot be loaded; with `runs`, the other categories are not served then, as
+        their runs may be gone for good.
         """
         for run in runs:
             self.activate(self.register(run).version)
@@ -70,10 +71,13 @@ class Models:
                 try:
                     self.refresh(category)
                 except Problem:
-                    raise UserError(
+                    lacking = (
                         f"the active model of {category} cannot be loaded as it was; give its run with --run, and its "
                         "--generator if it had one"
-                    ) from None
+                    )
+                    if not runs:
+                        raise UserError(lacking) from None
+                    log.warning("%s is not served: %s", category, lacking)
 
     @property
     def categories(self) -> list[str]:
@@ -113,7 +117,8 @@ class Models:
             except Unavailable:
                 raise
             except UserError as error:  # such as a folder that was removed
-                log.warning("%s cannot be loaded: %s", version, error)
+                if version not in self._missing:
+                    log.warning("%s cannot be loaded: %s", version, error)
                 self._missing[version] = monotonic() + RETRY
                 raise Problem("model-retired") from None
             return found

@@ -26,6 +26,7 @@ from fashioniq.loop.milvus import MilvusSearch
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
 from fashioniq.service.inference import Inference
+from fashioniq.service.models import Models
 from fashioniq.service.problems import TITLES, Problem
 from fashioniq.service.store import ProductRow, Spool, Unavailable, spool
 from tests.unit.service.conftest import COUNT, IDS, Talking, served, showing_system
@@ -621,6 +622,21 @@ def test_a_category_whose_model_cannot_be_loaded_does_not_stop_the_others(servic
     assert elsewhere.models.active("skirts").shelf.row("p1").title == "New"
     assert elsewhere.models.active("dresses").version == "dresses@2026-01-01-0"
     assert caplog.text.count("dresses@2026-01-01-1 cannot be loaded: there is no file") == 1
+
+
+def test_a_category_whose_run_is_gone_does_not_keep_others_from_being_served(service, caplog, tmp_path):
+    def load(run):
+        if run.name == "dresses-0":
+            raise UserError(f"there is no file {run}")
+        return served(run)
+
+    models = Models(service.store, service.inference, load, None)
+    with pytest.raises(UserError, match="the active model of dresses cannot be loaded as it was"):
+        models.open([])
+    models.open([tmp_path / "models/skirts-0"])
+    assert models.categories == ["skirts"] and "dresses is not served" in caplog.text
+    models.refresh_all()
+    assert caplog.text.count("there is no file") == 1
 
 
 def test_new_products_that_cannot_be_loaded_are_tried_once(service, service_of, caplog, tmp_path):
