@@ -23,7 +23,7 @@ def compare_live(settings: CompareLive) -> list[LiveComparison]:
     Raises UserError if there is none, or if the challenger cannot be compared with the active model.
     """
     if settings.out is not None:
-        check_writable(settings.out)
+        check_writable(settings.out.parent)  # a page there is replaced
         if settings.out.is_dir():
             raise UserError(f"--out is the folder {settings.out}; give a file, such as live.html")
     store = Store.open(settings.database, create=False)

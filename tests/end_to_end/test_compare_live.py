@@ -63,22 +63,24 @@ def test_a_comparison_begins_is_watched_and_ends_by_its_rule(opened, runs, tmp_p
     assert main([*compare, "--run", str(challenger)]) == 2
     assert "is compared with" in capsys.readouterr().err
 
+    page = tmp_path / "page.html"
+    page.write_text("of an earlier look")
     service.experiments.refresh()
     client = TestClient(create_app(service, Access(service.store, True)), client=("127.0.0.1", 1))
     for number in range(110):
         talk(client, service, 1 if number % 8 else -1, client_id=str(number))
     for number in range(3):
         talk(client, service, -1, client_id=str(number))
-    assert main([*compare, "--out", str(tmp_path / "page.html")]) == 0
+    assert main([*compare, "--out", str(page)]) == 0
     told = capsys.readouterr().out
     (experiment,) = service.store.experiments("dresses")
     assert "110 of at most 10,000" in told and ", 3 later ones of the same clients" in told
     assert "the challenger is better; activate it" in told
     assert experiment.verdict == "challenger" and experiment.ended_at is not None
     assert f"models/{experiment.challenger}/activate" in told
-    page = (tmp_path / "page.html").read_text()
-    assert "3 later ones of the same clients" in page
-    assert "the challenger is better" in page and "Line plot of the difference" in page
+    shown = page.read_text()
+    assert "3 later ones of the same clients" in shown
+    assert "the challenger is better" in shown and "Line plot of the difference" in shown
     service.experiments.refresh()
     talking = client.post("/v1/sessions", json={"category": "dresses", "consent": "service"}).json()
     assert service.store.session(talking["session_id"]).experiment is None
