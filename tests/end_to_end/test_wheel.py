@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import httpx
@@ -15,7 +17,7 @@ import pytest
 
 import fashioniq
 from fashioniq.cli import parse
-from tests.waiting import LIMIT, ended
+from tests.waiting import LIMIT, ended, joined
 
 pytest.importorskip("build", reason="no build: pip install '.[dev]'")
 ROOT = Path(fashioniq.__file__).parents[1]
@@ -110,6 +112,25 @@ def test_the_image_of_the_service_copies_what_is_there_and_starts_a_command():
     assert "/readyz" in re.search(r"^HEALTHCHECK .+$", text, re.M)[0]
     extras = re.search(r"/src\[(.+)\]", text)[1].split(",")
     assert all(re.search(rf"^{one} =", (ROOT / "setup.cfg").read_text(), re.M) for one in extras)
+
+
+def test_the_health_check_asks_the_service_and_no_proxy(monkeypatch):
+    """The configuration of Docker may give all containers a proxy."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+    _, _, check = json.loads(re.search(r"^HEALTHCHECK .+CMD (.+)$", text, re.M)[1])
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.handle_request, daemon=True)
+        thread.start()
+        exec(check.replace(":8000", f":{server.server_port}"))
+        joined(thread)
+
+
+class Ready(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/readyz" else 404)
+        self.end_headers()
 
 
 def test_the_version_is_the_same_everywhere():
