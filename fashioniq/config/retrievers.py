@@ -59,8 +59,8 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     )
     temperature: float | None = option(
         None,
-        "temperature of cross-entropy (default: 0.05; with --model.kind linear 0.4)",
-        least=0,
+        "temperature of cross-entropy (default: 0.05, of --stage policy 1; with --model.kind linear or residual 0.4)",
+        least=1e-4,
         research=True,
     )
     negatives: Negatives = option("batch", NEGATIVES, research=True)

@@ -222,6 +222,8 @@ def test_a_margin_is_for_triplet_losses_and_a_temperature_for_cross_entropy():
         UserError, match=r"--temperature is 0.1, but triplet has no temperature; give --margin instead"
     ):
         check(TrainRetriever(category="dresses", loss="triplet", temperature=0.1))
+    with pytest.raises(UserError, match=r"--temperature is 0: it must be at least 0\.0001"):
+        check(TrainRetriever(category="dresses", temperature=0))
 
 
 OPTIONS_THAT_EXCLUDE_EACH_OTHER = {
