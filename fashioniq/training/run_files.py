@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,9 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _checkpoint(path: Path) -> dict[str, Any]:
     refuse_special(path)
     try:
+        with zipfile.ZipFile(path) as archive:  # torch does not compare the checksums in it
+            if damaged := archive.testzip():
+                raise ValueError(f"the checksum of {damaged} differs")
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # pickle, zipfile and torch raise different exceptions
         raise UserError(

@@ -376,6 +376,20 @@ def test_a_run_with_damaged_files_is_not_resumed(tmp_path, file, content, found)
         begun(tmp_path, resume=True)
 
 
+def test_a_checkpoint_with_another_bit_is_not_resumed(tmp_path):
+    begun(tmp_path)
+    path, weights = tmp_path / "last.ckpt", torch.arange(1000.0)
+    torch.save({"weights": weights}, path)
+    assert begun(tmp_path, resume=True)
+    content = bytearray(path.read_bytes())
+    content[content.index(weights.numpy().tobytes()) + 2003] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        UserError, match=r"cannot resume: .*last\.ckpt is damaged .the checksum of .*data/0 differs"
+    ):
+        begun(tmp_path, resume=True)
+
+
 def test_a_batch_may_be_divided_among_other_devices_and_a_schedule_fixes_the_steps(tmp_path):
     begun(tmp_path, batch_size=32)
     torch.save({}, tmp_path / "last.ckpt")
