@@ -43,6 +43,8 @@ def fit_to_captions(settings: TrainRetriever, folder: Path) -> str:
     model, found = fit_linear(said, items, vocabulary, settings.seed)
     facts = linear_facts(model, vocabulary, catalog=catalog, store=store, pairs=pairs) | {"metrics": found}
     facts["users"] += [SESSIONS] if sessions else []
+    # a damaged file is refused before the run is begun
+    _ = catalog.labels, catalog.titles, catalog.descriptions, catalog.all_ids()
     write_config(folder, settings)  # first, so that the command may start again after it was killed
     words = fit_wording(folder, catalog, items, pairs, vocabulary, seed=settings.seed, share=1.0)
     save_model(folder, model, described(facts))
