@@ -1,7 +1,9 @@
 """Rows of a table, and the text of a cell."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,8 @@ def check_columns(
 def cell_text(value: Any) -> str:
     """Value as in a CSV.
 
-    Whole floats become integers, because integer columns with missing values are read as floats.
+    Whole floats become integers, because integer columns with missing values are read as floats. Numbers with three
+    decimals get a fourth, because "19.635" in a CSV can also be a price with a separator of thousands.
     """
     if value is None or value != value:  # NaN
         return ""
@@ -54,4 +57,6 @@ def cell_text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, float | Decimal):
+        return re.sub(r"(\.\d{3})$", r"\g<1>0", str(value))
     return (value.decode() if isinstance(value, bytes) else str(value)).strip()

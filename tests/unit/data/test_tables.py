@@ -1,9 +1,11 @@
 import json
 import sys
+from decimal import Decimal
 
 import pytest
 
 from fashioniq.files import UserError
+from fashioniq.prepare.offers import parse_price
 from fashioniq.prepare.tables import read_rows
 
 
@@ -136,6 +138,14 @@ def test_a_column_that_no_json_line_has_is_told(table):
 def test_whole_numbers_of_a_column_with_gaps_are_read_as_they_were(parquet, table):
     assert values(parquet(id=[15970.0, None, float("nan")]), "id") == [("15970",), ("",), ("",)]
     assert values(table("a.jsonl", '{"id": 15970.0}\n{"id": NaN}\n'), "id") == [("15970",), ("",)]
+
+
+def test_a_number_with_three_decimals_is_not_a_price_in_thousands(parquet, table, workbook):
+    exact = parquet(price=[Decimal("59.900"), Decimal("1299.000")])
+    tables = [exact, table("a.jsonl", '{"price": 19.635}\n'), workbook(first=[["price"], [19.635]])]
+    read = [parse_price(price, "EUR")[0] for path in tables for (price,) in values(path, "price")]
+    assert read == [5990, 129900, 1964, 1964]
+    assert values(table("b.jsonl", '{"price": "19.635"}\n'), "price") == [("19.635",)]
 
 
 def test_rows_of_parquet_are_counted_across_row_groups(parquet):
