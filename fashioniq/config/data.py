@@ -52,7 +52,8 @@ class ImportCatalog(Seeded, Decoding, OfCategory):
         None, "column with picture names in --images, separated by |; the first readable picture is used"
     )
     url: str | None = option(
-        None, "column with http or https addresses of pictures, separated by |; used instead of --images"
+        None,
+        "column with http or https addresses of pictures, separated by | or commas; used instead of --images",
     )
     where: str | None = option(
         None,

@@ -4,6 +4,7 @@ Each row or picture becomes a Listing with data, or with the reason for leaving 
 the text before the colon.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from fashioniq.prepare.picture_files import PictureFolder, title_of
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.table_rows import MissingColumn, Row
 from fashioniq.prepare.tables import read_rows
+
+_BETWEEN_ADDRESSES = re.compile(r"[\s,;]+(?=https?://)", re.IGNORECASE)  # WooCommerce writes commas
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def _files(
 
 def _addresses(text: str) -> tuple[list[str], str]:
     """Usable addresses of a product, or the reason why there are none."""
-    given = _values(text)
+    given = _values(_BETWEEN_ADDRESSES.sub("|", text))
     usable = [address for address in given if _is_web(address)]
     if given and not usable:
         return [], f"address that is not http or https: {given[0][:200]}"

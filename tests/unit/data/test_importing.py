@@ -26,6 +26,7 @@ from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.picture_files import title_of
+from fashioniq.prepare.retailer_products import listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
 
 COLOURS = ("Red", "Navy Blue", "White", "Green")
@@ -1095,3 +1096,12 @@ def test_captions_with_a_number_that_cannot_be_written_again_are_refused(shop):
     path.write_text(json.dumps([{**json.loads(path.read_text())[0], "more": float("nan")}]))
     with pytest.raises(UserError, match=r"cap\.shirt\.train\.json is not valid JSON \(NaN"):
         CaptionFiles(Catalog(shop.out, "shirts")).rows("train")
+
+
+@pytest.mark.parametrize("between", ["|", " | ", ", ", ",", "; ", " ", "\n"])
+def test_addresses_of_a_product_are_told_apart_as_shops_write_them(tmp_path, between):
+    first, second = "https://shop.example/w_80,h_60/1, 2.jpg", "HTTP://shop.example/2.jpg"
+    (tmp_path / "shop.csv").write_text(f'id,link\n1,"{first}{between}{second}"\n')
+    source = ImportSource(table=tmp_path / "shop.csv", id="id", url="link")
+    [product] = listings_of_table(source, *select_rows(source), None)
+    assert product.addresses == [first, second] and not product.reason
