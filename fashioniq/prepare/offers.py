@@ -31,7 +31,7 @@ _SHARED = {  # symbols of several currencies, of which the first is meant if non
     "$": ("USD", "AUD", "CAD", "HKD", "MXN", "NZD", "SGD", "TWD", "ARS", "CLP", "COP"), "¥": ("JPY", "CNY"),
     "£": ("GBP", "EGP"), "Rs": ("INR", "PKR", "LKR", "NPR"), "Fr": ("CHF",), "kr": ("", "SEK", "NOK", "DKK", "ISK"),
 }  # fmt: skip
-_NUMBER = re.compile(r"\d+(?:[.,'’]\d+|[^\S\n]\d{3}(?!\d))*")
+_NUMBER = re.compile(r"(?<![\w.,])[.,]\d\d?(?!\d)|\d+(?:[.,'’]\d+|[^\S\n]\d{3}(?!\d))*")
 _NEGATIVE = re.compile(r"(?<!\w)[-−–]\s*[^\w\s]?\s*\d")
 _EXPONENT = re.compile(r"\d+(?:\.\d+)?e[+-]?\d{1,2}", re.IGNORECASE)
 _ONE_SIZE = re.compile(r"one[\s-]*size(?:\s+fits\s+all)?|einheitsgr(?:ö|oe)(?:ß|ss)e", re.IGNORECASE)
@@ -221,12 +221,15 @@ def _possible(symbol: str) -> tuple[str, ...]:
 
 def _amount(number: str, places: int) -> Decimal:
     """Value of a number with one or both of the separators, in a currency with so many decimals."""
+    number = "0" + number if number[0] in ".," else number  # as some databases write it
     if _EXPONENT.fullmatch(number):
         return Decimal(number)
     marks = re.findall(r"[.,]", number)
     separator = None
-    if re.fullmatch(r"0[.,]\d+", number) or (places == 3 and (marks[-1:] == ["."] or len(set(marks)) == 2)):
-        separator = marks[-1]  # three digits after it are decimals, not thousands
+    if re.fullmatch(r"(0|\d{4,})[.,]\d+", number) or (
+        places == 3 and (marks[-1:] == ["."] or len(set(marks)) == 2)
+    ):
+        separator = marks[-1]  # three digits after it are decimals, not thousands; these come in groups
     amount = Price.fromstring(re.sub("['’]", "", number), decimal_separator=separator).amount
     if amount is None:
         raise InvalidOperation
