@@ -247,18 +247,19 @@ def _count(rows: dict[str, Any] | None) -> int | None:
 
 def _named(folder: Path, names: list[str], ids: set[str]) -> dict[str, Path]:
     """Pictures named by an id; if an id has several, the first in the order of IMAGE_SUFFIXES."""
-    present = set(names)
+    present = {composed(name): name for name in names}
     return {
-        name: folder / (name + suffix)
+        name: folder / present[file]
         for name in sorted(ids)
         for suffix in reversed(IMAGE_SUFFIXES)
-        if name + suffix in present
+        if (file := composed(name) + suffix) in present
     }
 
 
 def find_strays(names: list[str], ids: set[str], findings: Findings) -> None:
     """Report files that are not the picture of a product."""
+    known = set(map(composed, ids))
     for name in names:
         stem, suffix = os.path.splitext(name)
-        if stem not in ids or suffix not in IMAGE_SUFFIXES:
+        if composed(stem) not in known or suffix not in IMAGE_SUFFIXES:
             findings.found("files among the pictures that belong to no product", name)

@@ -297,6 +297,27 @@ def test_pictures_are_found_where_the_catalog_finds_them(root):
     assert unreadable == seen_by_catalog == {"A.png", "B.webp", "D.png"}
 
 
+@pytest.mark.parametrize("folder", ["images", "images/shoes"])
+def test_a_picture_named_with_its_accents_apart_is_that_of_the_product(root, folder):
+    put(
+        root,
+        {
+            "image_splits/split.shoes.train.json": ["Ä", *IDS["train"][1:]],
+            "captions/cap.shoes.train.json": [pair("Ä", "B")],
+            "titles/shoes.train.json": {},
+            "attributes/asin2attr.shoes.train.json": {},
+            "image_url/asin2url.shoes.txt": "Ä\thttp://shop",
+        },
+    )
+    (root / folder).mkdir(exist_ok=True)
+    (root / "images/A.jpg").rename(root / folder / "A\u0308.jpg")  # as a Mac writes it
+    assert "Ä" in Catalog(root, "shoes").images
+    told = look_through(root)
+    assert told["shoes"].counts["pictures"] == [6, 3, 3] and not any(
+        found.findings for found in told.values()
+    )
+
+
 def test_another_folder_of_pictures_can_be_checked(root, tmp_path):
     draw(tmp_path / "others/A.jpg", 7)
     told = look_through(root, images=tmp_path / "others")["shoes"]
