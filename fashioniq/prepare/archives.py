@@ -85,9 +85,8 @@ def unpack(
                 except FileExistsError:
                     reason = "another member has the same name"
                 except _TooMuch as error:
-                    todo = "unpack it" if only else "allow more with --max-gigabytes"
                     raise UserError(
-                        f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: {todo}"
+                        f"{archive} unpacks to more than {most_bytes / 1e9:g} GB: unpack it and give the folder"
                     ) from error
             if reason:
                 skipped[member.filename[:_LONGEST]] = reason
