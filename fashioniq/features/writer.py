@@ -82,7 +82,7 @@ def fill_store(
         store = FeatureStore(root)
         known = {*store.ids, *asked} if update else {*store.ids, *store.facts.failures}
         lacking = [name for name in ids if name not in known]
-        if lacking and not update:
+        if lacking and not update and not facts.difference(store.facts):
             raise UserError(
                 f"the finished feature store {root} lacks {len(lacking)} products, such as {lacking[0]}: "
                 "add them with --update"

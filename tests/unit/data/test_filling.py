@@ -268,7 +268,9 @@ def test_where_nothing_can_be_added_the_rows_are_not_written_again(tmp_path, who
 def test_products_that_a_finished_store_lacks_are_told(tmp_path):
     fill(tmp_path)
     with pytest.raises(UserError, match="lacks 1 products, such as P99: add them with --update"):
-        fill(tmp_path, [*IDS, "P99"])
+        fill(tmp_path, [*IDS, "P99"], facts=FACTS | {"attribute_words": ["new"]})
+    with pytest.raises(UserError, match=r"has different weights .*, or remove it"):  # not --update
+        fill(tmp_path, [*IDS, "P99"], facts=FACTS | {"weights": "other"})
 
 
 def test_what_was_begun_is_completed_before_products_that_came_later_are_added(tmp_path):
