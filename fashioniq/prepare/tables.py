@@ -83,9 +83,12 @@ def _read_csv(
         yield from _read_text(path, needed, wanted, encoding)
     except UnicodeError as error:
         expected = "UTF-8" if encoding == "utf-8-sig" else encoding
+        with open(path, "rb") as file:
+            has_mark = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        likely = "utf-16 for Unicode text" if has_mark else "cp1252 for tables"
         raise UserError(
-            f"the table {path} is not {expected} text ({why(error)}): give its --encoding, such as cp1252 for "
-            "tables from Excel, or save it in UTF-8"
+            f"the table {path} is not {expected} text ({why(error)}): give its --encoding, such as {likely} "
+            "from Excel, or save it in UTF-8"
         ) from error
 
 
@@ -122,7 +125,11 @@ def _header(file: Any, needed: Sequence[str], delimiters: str) -> tuple[list[str
     for delimiter in delimiters:
         file.seek(0)
         try:
-            names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter, strict=True), [])]
+            # with --encoding utf-16-le, the byte order mark is part of the text
+            names = [
+                name.removeprefix("\ufeff").strip()
+                for name in next(csv.reader(file, delimiter=delimiter, strict=True), [])
+            ]
         except csv.Error:  # quoted names with another delimiter
             continue
         if {*map(composed, needed)} <= {*map(composed, names)}:

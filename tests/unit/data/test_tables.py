@@ -235,9 +235,10 @@ def test_a_workbook_without_openpyxl_is_refused_with_the_command_that_installs_i
     refused(r"need the package openpyxl; pip install 'fashioniq\[xlsx\]'", table("a.xlsx", "x"), "id")
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "UTF-8"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "UTF-8", "utf-16-le"])
 def test_a_csv_is_read_in_its_encoding(table, encoding):
-    path = table("a.csv", "id;Größe\n1;groß\n".encode(encoding))
+    mark = "\ufeff" if encoding == "utf-16-le" else ""  # as Excel writes it
+    path = table("a.csv", (mark + "id;Größe\n1;groß\n").encode(encoding))
     assert [row.values for row in read_rows(path, ["id", "Größe"], encoding=encoding)] == [
         {"id": "1", "Größe": "groß"}
     ]
@@ -246,6 +247,7 @@ def test_a_csv_is_read_in_its_encoding(table, encoding):
 def test_another_encoding_is_refused_with_the_option(table):
     path = table("a.csv", "id;Größe\n1;groß\n".encode("latin-1"))
     refused("is not UTF-8 text .*: give its --encoding, such as cp1252", path, "id")
+    refused("give its --encoding, such as utf-16", table("b.csv", "id;Größe\n".encode("utf-16")), "id")
     for encoding, told in (
         ("ascii", "is not ascii text"),
         ("klingon", "found 'klingon'"),
