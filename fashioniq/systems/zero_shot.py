@@ -114,9 +114,12 @@ def _is_current(run: Path, catalog: Catalog, features: Path | None) -> bool:
     encoder.
     """
     about, settings = read_run(run, ZeroShotRun), settings_of(run)
+    root = Path(str(settings.get("features")))
     if settings.get("data") != str(catalog.root.resolve()):  # the catalog was moved
         return False
-    found = FeatureStore(Path(str(settings.get("features"))))
+    if not (root / "store.json").exists():  # removed, to extract all features again
+        return False
+    found = FeatureStore(root)
     same = about.features == found.identity and about.data.fingerprint == catalog.fingerprint()
     there = is_complete(found, catalog) if features is None else found.root.resolve() == features.resolve()
     return same and there

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -19,7 +20,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items, Rows
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder
-from fashioniq.features.store import Contents
+from fashioniq.features.store import Contents, FeatureStore
 from fashioniq.features.writer import StorePart, fill_store
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.exact import NotFiniteError
@@ -286,6 +287,14 @@ def test_a_run_without_training_is_written_once_for_an_encoder_and_a_category(ow
     assert system.wording.weights == zero_shot.WEIGHTS
     assert system.retriever.wanted("a red dress, not floral") == "red dress"
     assert len(system.dialog().say("a dress").products(2)) == 2
+
+
+def test_features_that_were_removed_are_extracted_again(own, letters):
+    run = zero_shot.prepare("blind", own, "dresses", device="cpu")
+    features = Path(settings_of(run)["features"])
+    shutil.rmtree(features)
+    assert zero_shot.prepare("blind", own, "dresses", device="cpu") == run
+    assert len(FeatureStore(features).ids) == len(Catalog(own, "dresses").all_ids())
 
 
 def test_the_means_are_those_of_products_and_of_labels(own, letters, shop, seen):
