@@ -214,8 +214,8 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
     )
     update: bool = option(
         False,
-        "add missing products and newly readable pictures to a complete store; replaced pictures are not "
-        "detected",
+        "add missing products and newly readable pictures to a complete store; replaced pictures, and changed texts "
+        "or labels of products in it, are not detected",
     )
     engine: Literal["local", "ray"] = option(
         "local",
