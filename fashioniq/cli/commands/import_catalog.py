@@ -50,6 +50,7 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
         print(f"  {_folders(report)}")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
+    _print_repeated(report.dropped, source)
     for reason, number in report.skipped.items():
         print(f"  not unpacked: {number} × {reason}")
     if report.dropped or report.skipped:
@@ -84,9 +85,16 @@ def _update(source: ImportSource, settings: ImportCatalog) -> OfferReport:
     print(f"{settings.category}: {report.offers} of {report.products} products have an offer")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
+    _print_repeated(report.dropped, source)
     _print_unread(report.unread, settings, bool(report.dropped))
     print("a running `fashioniq serve` has them once its run is registered again, with POST /v1/models")
     return report
+
+
+def _print_repeated(dropped: Mapping[str, int], source: ImportSource) -> None:
+    """Say what is lost of a table with a row for each size."""
+    if "repeated id" in dropped and any(source.offers):
+        print("  the offer of a repeated id is that of its first row: give a table with one row per product")
 
 
 def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:

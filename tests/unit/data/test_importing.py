@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from fashioniq.cli import main
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer, offers_file, write_offers
 from fashioniq.data.titles import product_rows
@@ -1105,3 +1106,12 @@ def test_addresses_of_a_product_are_told_apart_as_shops_write_them(tmp_path, bet
     source = ImportSource(table=tmp_path / "shop.csv", id="id", url="link")
     [product] = listings_of_table(source, *select_rows(source), None)
     assert product.addresses == [first, second] and not product.reason
+
+
+def test_a_table_with_a_row_for_each_size_is_told_whose_offer_is_kept(shop, capsys):
+    shop.write([row(number) for number in range(20)] + [row(number) for number in range(20)])
+    names = ["import-catalog", "--table", shop.csv, "--id", "sku", "--sizes", "use", "--category", "shirts"]
+    for more in (["--images", shop.images, "--workers", 0], []):  # an import, and an update of the offers
+        assert main([*map(str, [*names, "--data", shop.out, *more])]) == 0
+        printed = capsys.readouterr().out
+        assert "dropped: 20 × repeated id" in printed and "repeated id is that of its first row" in printed
