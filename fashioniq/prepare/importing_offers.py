@@ -19,6 +19,7 @@ from fashioniq.data.offers import Offer, offers_file, read_offers, unread_file, 
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
 from fashioniq.prepare.atomic_folder import staged
+from fashioniq.prepare.offers import joined
 from fashioniq.prepare.retailer_products import select_rows
 from fashioniq.prepare.source import ImportSource
 
@@ -50,26 +51,26 @@ def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport
         known, spellings = set(ids), Spellings(ids)
         kept = source.offers.absent
         earlier = read_offers(offers_file(out, category)) if kept else {}
-        offers: dict[str, Offer] = {}
+        found: dict[str, list[Offer]] = {}
         dropped: list[dict[str, Any]] = []
         unread: list[dict[str, Any]] = []
         for row in rows:
             name = spellings.own(safe_id(row.values.get(source.id or "", "")))
-            reason = row.reason or (
-                "no such product" if name not in known else "repeated id" if name in offers else ""
-            )
-            if reason:
+            if reason := row.reason or ("" if name in known else "no such product"):
                 dropped.append({"line": row.line, "id": name, "reason": reason})
                 continue
             offer, unreadable = source.offers.offer_of(row.values)
-            before = earlier.get(name, Offer())
-            offers[name] = msgspec.structs.replace(offer, **{field: getattr(before, field) for field in kept})
+            found.setdefault(name, []).append(offer)
             unread += [{"line": row.line, "id": name, "reason": one} for one in unreadable]
-        if not offers:
+        if not found:
             raise UserError(
                 f"no row of {source.table} is a product of {category} in {out}, such as {ids[0]}: give the "
                 "column of their ids with --id"
             )
+        offers = {name: joined(some) for name, some in found.items()}
+        for name, offer in offers.items():
+            before = {field: getattr(earlier.get(name, Offer()), field) for field in kept}
+            offers[name] = msgspec.structs.replace(offer, **before)
         offers = {name: offer for name, offer in offers.items() if offer != Offer()}
         write_offers(offers_file(out, category), offers)
         write_json(unread_file(out, category), dropped + unread)

@@ -1,7 +1,7 @@
 """Offers in a retailer's table: prices, sizes, stock and links, as people and exports write them."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, NamedTuple
@@ -111,6 +111,30 @@ class Columns(NamedTuple):
         read("stock", self.stock, lambda text: {"in_stock": parse_stock(text)})
         read("link", self.link, lambda text: {"url": parse_link(text)})
         return Offer(**found), unread
+
+
+def joined(offers: Sequence[Offer]) -> Offer:
+    """Offer of a product with several rows, such as one for each size.
+
+    It has the sizes and the lowest price of the rows that are not sold out, or of all if all are, and the first link.
+    Prices in another currency than the first are left out.
+    """
+    known = [one for one in offers if one != Offer()]  # Shopify has rows with a picture alone
+    there = [one for one in known if one.in_stock is not False] or known
+    priced = [one for one in there if one.price_minor is not None and one.currency is not None]
+    cheapest = min(
+        (one for one in priced if one.currency == priced[0].currency),
+        key=lambda one: one.price_minor or 0,
+        default=Offer(),
+    )
+    stocks = {one.in_stock for one in known}
+    return Offer(
+        price_minor=cheapest.price_minor,
+        currency=cheapest.currency,
+        sizes=tuple(in_order(dict.fromkeys(size for one in there for size in one.sizes)))[:MAX_SIZES],
+        in_stock=True if True in stocks else None if None in stocks or not stocks else False,
+        url=next((one.url for one in known if one.url), None),
+    )
 
 
 def currency_of(text: str) -> str:

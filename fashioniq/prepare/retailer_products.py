@@ -7,7 +7,7 @@ the text before the colon.
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,11 +20,13 @@ from fashioniq.data.words import composed
 from fashioniq.files import UserError
 from fashioniq.prepare.archives import is_safe, safe_id
 from fashioniq.prepare.html_texts import without_html
+from fashioniq.prepare.offers import joined
 from fashioniq.prepare.picture_files import PictureFolder, title_of
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.table_rows import MissingColumn, Row
 from fashioniq.prepare.tables import read_rows
 
+REPEATED = "repeated id"
 _BETWEEN_ADDRESSES = re.compile(r"[\s,;]+(?=https?://)", re.IGNORECASE)  # WooCommerce writes commas
 
 
@@ -77,9 +79,13 @@ def listings_of_pictures(pictures: PictureFolder, speech: Language = ENGLISH) ->
 def listings_of_table(
     source: ImportSource, rows: Sequence[Row], ids: Collection[str], pictures: PictureFolder | None
 ) -> list[Listing]:
-    """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table, composed."""
+    """One product per row, with files among `pictures` or with addresses. `ids` are all ids in the table, composed.
+
+    Of several rows with one id, the first is the product; the offers of the others are joined with its own.
+    """
     listings = []
     seen: set[str] = set()
+    further: dict[str, list[Row]] = {}
     for row in rows:
         given = row.values.get(source.id or "", "")
         name = safe_id(given)
@@ -87,6 +93,8 @@ def listings_of_table(
         addresses: list[str] = []
         reason = row.reason or _unfit(name, seen)
         seen.add(composed(name))
+        if reason == REPEATED:
+            further.setdefault(composed(name), []).append(row)
         if not reason and pictures:
             files, reason = _files(
                 given, row.values[source.picture] if source.picture else None, pictures, ids
@@ -98,7 +106,10 @@ def listings_of_table(
             if not reason
             else Listing({"line": row.line}, name, reason)
         )
-    return listings
+    return [
+        one if one.reason else _with_offers(one, source, further.get(composed(one.id), ()))
+        for one in listings
+    ]
 
 
 def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
@@ -124,6 +135,15 @@ def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
         option = next(option for option, name in needed if name == error.column)
         raise UserError(f"{option} {error.column}: {error}") from error
     selected = [row for row in rows if row.reason or not column or composed(row.values[column]) == wanted]
+    if column:  # Shopify fills columns of a product in its first row alone
+        named = {row.values[source.id] for row in selected if not row.reason}
+        selected = [
+            row
+            for row in rows
+            if row.reason
+            or composed(row.values[column]) == wanted
+            or (not row.values[column].strip() and row.values[source.id] in named)
+        ]
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
     return selected, {composed(row.values[source.id]) for row in rows if not row.reason}
@@ -153,7 +173,7 @@ def _unfit(name: str, seen: Collection[str]) -> str:
         return "empty id"
     if not is_safe(name) or not name.isprintable():
         return "unsafe id: too long, not valid text, or with characters that nobody sees"
-    return "repeated id" if composed(name) in seen else ""
+    return REPEATED if composed(name) in seen else ""
 
 
 def _files(
@@ -198,6 +218,14 @@ def _values(text: str) -> list[str]:
 
 def _known(value: str) -> str:
     return "" if value.lower() in NO_VALUE else value
+
+
+def _with_offers(product: Listing, source: ImportSource, rows: Sequence[Row]) -> Listing:
+    """A product with its own offer and those of further rows."""
+    found = [source.offers.offer_of(row.values) for row in rows]
+    unread = [f"{one} (line {row.line})" for row, (_, some) in zip(rows, found, strict=True) for one in some]
+    offer = joined([product.offer, *(one for one, _ in found)])
+    return replace(product, offer=offer, unread=product.unread + unread)
 
 
 def _listing(source: ImportSource, row: Row, name: str, files: list[Path], addresses: list[str]) -> Listing:

@@ -13,6 +13,7 @@ from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.offers import unread_file
 from fashioniq.prepare.importing import ImportReport, import_catalog
 from fashioniq.prepare.importing_offers import OfferReport, update_offers
+from fashioniq.prepare.retailer_products import REPEATED
 from fashioniq.prepare.source import ImportSource
 
 _MOST_FOLDERS = 8  # folders printed by name
@@ -85,16 +86,17 @@ def _update(source: ImportSource, settings: ImportCatalog) -> OfferReport:
     print(f"{settings.category}: {report.offers} of {report.products} products have an offer")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
-    _print_repeated(report.dropped, source)
     _print_unread(report.unread, settings, bool(report.dropped))
     print("a running `fashioniq serve` has them once its run is registered again, with POST /v1/models")
     return report
 
 
 def _print_repeated(dropped: Mapping[str, int], source: ImportSource) -> None:
-    """Say what is lost of a table with a row for each size."""
-    if "repeated id" in dropped and any(source.offers):
-        print("  the offer of a repeated id is that of its first row: give a table with one row per product")
+    """Say what is made of a table with a row for each size."""
+    if REPEATED in dropped and any(source.offers):
+        print(
+            "  the offers of rows with one id are joined: sizes and lowest price of those that are not sold out"
+        )
 
 
 def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:

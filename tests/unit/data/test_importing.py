@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from fashioniq.cli import main
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.offers import Offer, offers_file, write_offers
+from fashioniq.data.offers import Offer, offers_file, read_offers, write_offers
 from fashioniq.data.titles import product_rows
 from fashioniq.files import UserError
 from fashioniq.prepare import atomic_folder, importing
@@ -26,6 +26,7 @@ from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.importing import import_catalog
 from fashioniq.prepare.importing_offers import update_offers
+from fashioniq.prepare.offers import joined
 from fashioniq.prepare.picture_files import title_of
 from fashioniq.prepare.retailer_products import listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
@@ -966,9 +967,9 @@ def test_a_table_without_pictures_replaces_the_offers(shop):
     report = update_offers(source, shop.out, "shirts")
     assert Catalog(shop.out, "shirts").offers == {"s001": Offer(price_minor=500, currency="EUR")}
     assert (report.products, report.offers, report.unread) == (40, 1, {"stock not read": 1})
-    assert report.dropped == {"no such product": 1, "repeated id": 1}
+    assert report.dropped == {"no such product": 1}
     listed = json.loads((shop.out / "offers/shirt.unread.json").read_text())
-    assert [(one["line"], one["id"]) for one in listed] == [(3, "none"), (4, "s001"), (2, "s002")]
+    assert [(one["line"], one["id"]) for one in listed] == [(3, "none"), (2, "s002")]
     assert all(path.read_bytes() == content for path, content in before.items())
     shop.csv.write_text(json.dumps({"sku": "other", "cost": "5", "fits": "", "left": "", "page": ""}))
     with pytest.raises(UserError, match=r"no row of .* is a product of shirts"):
@@ -1108,10 +1109,76 @@ def test_addresses_of_a_product_are_told_apart_as_shops_write_them(tmp_path, bet
     assert product.addresses == [first, second] and not product.reason
 
 
-def test_a_table_with_a_row_for_each_size_is_told_whose_offer_is_kept(shop, capsys):
-    shop.write([row(number) for number in range(20)] + [row(number) for number in range(20)])
+SHOPIFY = """Handle,Title,Type,Option1 Value,Variant Price,Variant Inventory Qty,Image Src
+red-dress,Red dress,Dresses,XL,39.90,0,https://shop.example/1.jpg
+red-dress,,,S,49.90,2,https://shop.example/2.jpg
+red-dress,,,M,44.90,1,
+red-dress,,,,,,https://shop.example/3.jpg
+blue-dress,Blue dress,Dresses,M,29.90,0,https://shop.example/4.jpg
+blue-dress,,,L,27.90,0,
+red-shirt,Red shirt,Shirts,M,19.90,3,https://shop.example/5.jpg
+red-shirt,,,L,19.90,3,
+"""
+
+
+def test_the_rows_of_a_product_for_each_size_are_one_offer(tmp_path):
+    (tmp_path / "shop.csv").write_text(SHOPIFY)
+    columns = {
+        "price": "Variant Price",
+        "currency": "EUR",
+        "sizes": "Option1 Value",
+        "stock": "Variant Inventory Qty",
+    }
+    source = ImportSource(
+        table=tmp_path / "shop.csv",
+        id="Handle",
+        title="Title",
+        url="Image Src",
+        where="Type=Dresses",
+        **columns,
+    )
+    listings = listings_of_table(source, *select_rows(source), None)
+    red, blue = (one for one in listings if not one.reason)
+    assert (red.title, blue.title) == ("Red dress", "Blue dress")
+    assert red.offer == Offer(price_minor=4490, currency="EUR", sizes=("S", "M"), in_stock=True)
+    assert blue.offer == Offer(price_minor=2790, currency="EUR", sizes=("M", "L"), in_stock=False)
+    assert [one.reason for one in listings if one.reason] == ["repeated id"] * 4
+
+
+@pytest.mark.parametrize(
+    ("offers", "expected"),
+    [
+        ([], Offer()),
+        ([Offer(), Offer(in_stock=False)], Offer(in_stock=False)),
+        ([Offer(sizes=("S",)), Offer(sizes=("M",), in_stock=False)], Offer(sizes=("S",))),
+        (
+            [Offer(price_minor=500, currency="EUR"), Offer(price_minor=400, currency="USD")],
+            Offer(price_minor=500, currency="EUR"),
+        ),
+        ([Offer(url="https://a.example"), Offer(url="https://b.example")], Offer(url="https://a.example")),
+    ],
+)
+def test_offers_of_rows_are_joined(offers, expected):
+    assert joined(offers) == expected
+
+
+def test_a_size_that_cannot_be_read_is_told_with_its_row(tmp_path):
+    (tmp_path / "shop.csv").write_text("id,link,price\n1,https://a.example/1.jpg,5 EUR\n1,,5-7 EUR\n")
+    source = ImportSource(table=tmp_path / "shop.csv", id="id", url="link", price="price")
+    product, _ = listings_of_table(source, *select_rows(source), None)
+    assert product.offer.price_minor == 500
+    assert product.unread == ["price not read: expected one number, found '5-7 EUR' (line 3)"]
+
+
+def test_a_table_with_a_row_for_each_size_is_told_how_it_was_read(shop, capsys):
+    shop.write([row(number) for number in range(20)] + [row(number, use="Party") for number in range(20)])
     names = ["import-catalog", "--table", shop.csv, "--id", "sku", "--sizes", "use", "--category", "shirts"]
-    for more in (["--images", shop.images, "--workers", 0], []):  # an import, and an update of the offers
-        assert main([*map(str, [*names, "--data", shop.out, *more])]) == 0
-        printed = capsys.readouterr().out
-        assert "dropped: 20 × repeated id" in printed and "repeated id is that of its first row" in printed
+    given = ["--images", shop.images, "--workers", 0]
+    assert main([*map(str, [*names, "--data", shop.out, *given])]) == 0
+    printed = capsys.readouterr().out
+    assert "dropped: 20 × repeated id" in printed and "offers of rows with one id are joined" in printed
+    imported = read_offers(offers_file(shop.out, "shirts"))
+    assert len({offer.sizes for offer in imported.values()}) == 1 and "Party" in imported["s000"].sizes
+    assert main([*map(str, [*names, "--data", shop.out])]) == 0  # an update of the offers
+    assert "dropped" not in capsys.readouterr().out
+    assert read_offers(offers_file(shop.out, "shirts")) == imported
