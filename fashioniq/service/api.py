@@ -1,7 +1,6 @@
 """The HTTP interface: routes of the API, errors as problem details, limits and headers."""
 
 import asyncio
-import json
 import logging
 import secrets
 import threading
@@ -107,13 +106,11 @@ class App(FastAPI):
             nonlocal body
             if message["type"] == "http.response.start" and message["status"] == 413:
                 kinds = [value for name, value in message["headers"] if name == b"content-type"]
-                if not kinds[0].startswith(PROBLEM.encode()):
-                    body = json.dumps(Problem("too-large").content(secrets.token_hex(8))).encode()
-                    headers = [
-                        (b"content-type", PROBLEM.encode()),
-                        (b"content-length", str(len(body)).encode()),
-                    ]
-                    message = message | {"headers": headers}
+                if kinds[0].startswith(b"text/plain"):
+                    request = Request(scope | {"app": self})
+                    request.state.id = secrets.token_hex(8)
+                    answer = _answer(request, Problem("too-large"))
+                    body, message = bytes(answer.body), message | {"headers": answer.raw_headers}
             elif body:
                 message = message | {"body": body}
             await send(message)

@@ -518,6 +518,15 @@ def test_a_picture_needs_an_encoder_and_a_valid_form(shopper):
     assert send(key="short") == send(key="with \0 in it " * 2) == send() == 422
 
 
+def test_a_picture_that_is_too_large_is_answered_with_a_page(shopper):
+    files = {"picture": ("a.jpg", bytes(11_000_000), "image/jpeg")}
+    data = {"key": shopper.hidden("key")}
+    shopper.response = shopper.client.post("/shop/dresses/picture", data=data, files=files, headers=ORIGIN)
+    assert shopper.status == 413 and "Choose one of at most 10 MB" in shopper.text
+    assert 'href="/shop"' in shopper.response.text
+    assert "default-src 'none'" in shopper.response.headers["Content-Security-Policy"]
+
+
 def test_browsers_send_the_origin_of_forms(shopper):
     for response in (shopper.response, shopper.send("say", says="?").response):
         assert response.headers["Referrer-Policy"] == "same-origin", (
