@@ -1,13 +1,13 @@
 """Forms of the shoppers' page, and the filters that they describe."""
 
 import hashlib
-from decimal import Decimal
 from typing import Annotated, Literal
 
 from fastapi import Request
 from pydantic import BaseModel, Field, ValidationError
 
 from fashioniq.data.offers import decimals
+from fashioniq.prepare.offers import parse_price
 from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.schemas import (
     MAX_TEXT,
@@ -20,7 +20,6 @@ from fashioniq.service.schemas import (
     SizesFilter,
 )
 
-LONGEST = 20  # digits of an amount; to convert one such as 1e999999 takes minutes
 Key = Annotated[Identifier, Field(min_length=16)]
 
 
@@ -69,6 +68,8 @@ class Sent(BaseModel):
         elif self.currency and (self.price_from.strip() or self.price_to.strip()):
             currency = self.currency
             least, most = (_minor(text, currency) for text in (self.price_from, self.price_to))
+            if least is not None and most is not None:
+                least, most = sorted((least, most))
         else:
             return None
         try:
@@ -78,15 +79,14 @@ class Sent(BaseModel):
 
 
 def _minor(text: str, currency: str) -> int | None:
-    """Minor units of an amount such as 59.90 or 59,90; None for an empty text. Raises Problem for other texts."""
+    """Minor units of a price such as 59,90, €50 or 1,299.00; None for no text. Raises Problem for other texts."""
     if not text.strip():
         return None
+    if decimals(currency) == 3 and "." not in text:
+        text = text.replace(",", ".")  # 1,299 are thousands in other currencies
     try:
-        amount = Decimal(text.strip().replace(",", "."))
-        if not amount.is_finite() or amount.adjusted() > LONGEST:
-            raise ValueError(text)
-        return int(amount.scaleb(decimals(currency)))
-    except (ArithmeticError, ValueError):
+        return parse_price(text, currency)[0]
+    except ValueError:
         raise wrong("/price", "not_a_number") from None
 
 

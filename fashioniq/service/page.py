@@ -124,7 +124,7 @@ def _answering(action: Action) -> Callable[..., Response]:
         except Problem as problem:
             if problem.code not in WITH_PRODUCTS:
                 raise
-            return visit.page(message_of(problem, sent), problem.status, sent.says)
+            return visit.page(message_of(problem, sent), problem.status, sent)
         return visit.redirect(query or "")
 
     return answer

@@ -68,10 +68,13 @@ class Visit:
         self.service.add_turn(session, turn, sent.stored_key)
         self.request.app.state.measures.turns.labels(session.category).inc()
 
-    def page(self, message: ProblemView | None = None, status: int = 200, draft: str = "") -> Response:
-        """The page with the present state of the conversation."""
+    def page(
+        self, message: ProblemView | None = None, status: int = 200, sent: Sent | None = None
+    ) -> Response:
+        """The page with the present state of the conversation, and what was typed into a form that was refused."""
         values = state(self.request, self.service, self.served, self.session)
-        values |= {"message": message, "draft": draft}
+        typed = sent if sent and (sent.price_from or sent.price_to) else None
+        values |= {"message": message, "draft": sent.says if sent else "", "typed": typed}
         return self._with_cookie(render(self.request, "shop.html", values, status))
 
     def redirect(self, query: str) -> Response:

@@ -335,8 +335,20 @@ def test_nothing_fits_says_what_to_remove(priced):
 def test_a_price_that_is_no_price_is_refused(priced):
     shopper = priced()
     for text in ("cheap", "-5", "1e99", "NaN", "9" * 19, "1e999990", "9e999999", "inf"):
-        shopper.send("filters", price_from=text, currency="EUR")
+        shopper.send("filters", price_from=text, currency="EUR", sizes=["M"], in_stock="true")
         assert shopper.status == 422 and "This value cannot be used" in shopper.text
+        kept = (f'name="price_from" inputmode="decimal" size="6" maxlength="20" value="{text}"',)
+        kept += ('name="sizes" value="M" checked', 'name="in_stock" value="true" checked')
+        assert [one for one in kept if one not in shopper.response.text] == [], "there is nothing to correct"
+
+
+@pytest.mark.parametrize("typed", ["€1,299", "1.299,00 €", "1,299.00", "1299"])
+def test_a_price_is_typed_as_the_page_shows_it(service, shopper, typed):
+    row = ProductRow(category="dresses", id=shopper.shown[0], price_minor=129900, currency="EUR", updated_at=service.store.now())  # fmt: skip
+    service.store.add_products("dresses", [row])
+    service.models.refresh_all()
+    fields = {"price_from": "2000", "price_to": typed, "currency": "EUR"}  # the wrong way round
+    assert shopper.send("filters", **fields).shown == [row.id] and "€1,299.00 – €2,000.00" in shopper.text
 
 
 @pytest.mark.parametrize(
