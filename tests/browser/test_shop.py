@@ -306,6 +306,13 @@ def test_turns_are_taken_back_and_texts_recalled(shop, visit):
     assert shown(page) == then
     page.keyboard.press("ArrowUp")
     expect(page.locator("#says")).to_have_value("is red")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.type("mine")
+    for key in ("ArrowDown", "ArrowUp", "ArrowDown"):  # what was typed is not lost
+        page.keyboard.press(key)
+    expect(page.locator("#says")).to_have_value("mine")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#says")).to_have_value("is red")
     page.keyboard.type("dish")
     page.keyboard.press("Enter")
     expect(page.locator(SAID)).to_have_count(2)
@@ -330,6 +337,27 @@ def test_two_tabs_do_not_mix_their_turns(shop, visit):
     page.keyboard.press("Enter")
     expect(page.locator(SAID)).to_have_count(3)
     expect(page.locator("#message")).to_be_hidden()
+
+
+def test_what_a_turn_shows_does_not_lie_behind_the_field(shop, visit):
+    page = visit(shop.open(), width=390, height=700)
+
+    def covered(selector):
+        line = "one => one.getBoundingClientRect()"
+        box, field = (page.locator(one).evaluate(line) for one in (selector, ".composer"))
+        return box["top"] < field["bottom"] or box["bottom"] > 700
+
+    page.locator(".card").last.scroll_into_view_if_needed()
+    say(page, "is red")
+    assert not covered("#found")
+    other = page.context.new_page()
+    other.goto(page.url)
+    say(other, "is longer")
+    page.locator(".card").last.scroll_into_view_if_needed()
+    page.keyboard.type("is blue")
+    page.keyboard.press("Enter")
+    expect(page.locator("#message")).to_contain_text("has gone on in another window")
+    assert not covered("#message")
 
 
 def test_a_turn_is_sent_again_after_a_restart(shop, visit):
@@ -365,6 +393,13 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
     page.keyboard.type("is blue")
     page.keyboard.press("Enter")
     expect(page.locator("#message")).to_contain_text("You are offline")
+    choose(page, 0, "Talk about this")
+    expect(page.locator("#message")).to_contain_text("You are offline")
+    expect(page.locator("#says")).to_have_value("is blue")
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".about")).to_contain_text("What should be different")
+    expect(page.locator("#says")).to_have_value("is blue")
 
 
 def test_a_refusal_is_counted_down_and_then_sent_again(shop, visit, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@
   const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
   let busy = false;
   let recalled = 0; // how many texts back
+  let draft = ""; // what was typed before the first of them
 
   addEventListener("submit", (event) => {
     const form = event.target;
@@ -71,8 +72,10 @@
     const top = find("#found");
     if (field() && !matchMedia("(pointer: coarse)").matches) field().focus({ preventScroll: true });
     else top.focus({ preventScroll: true }); // the field would open the keyboard of a phone
-    const { top: y } = top.getBoundingClientRect();
-    if (y < 0 || y > innerHeight * 0.6) top.scrollIntoView();
+    const seen = message ? find("#message") : top;
+    const { top: y } = seen.getBoundingClientRect();
+    const above = find(".composer")?.getBoundingClientRect().bottom ?? 0; // it lies over what is scrolled
+    if (y < Math.max(0, above) || y > innerHeight * 0.6) seen.scrollIntoView();
     toEnd();
   }
 
@@ -123,23 +126,24 @@
   }
 
   // Links that change a part of the page, such as to talk about a product.
-  addEventListener("click", async (event) => {
+  addEventListener("click", (event) => {
     const link = event.target.closest("a[data-part]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    if (!await open(link.href)) location.assign(link.href);
+    open(link.href);
   });
 
   async function open(address) {
+    let response, text;
     try {
-      const response = await fetch(address, { headers: { "X-Fragment": "1" }, signal: AbortSignal.timeout(PATIENCE) });
-      const part = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("#shop");
-      if (!response.ok || !part) return false;
-      history.replaceState(null, "", address);
-      show(part, field()?.value === field()?.defaultValue ? "" : field().value);
-      field().focus({ preventScroll: true });
-      return true;
-    } catch { return false; }
+      response = await fetch(address, { headers: { "X-Fragment": "1" }, signal: AbortSignal.timeout(PATIENCE) });
+      text = await response.text();
+    } catch { report(null, () => open(address), 0); return; }
+    const part = new DOMParser().parseFromString(text, "text/html").querySelector("#shop");
+    if (!response.ok || !part) { location.assign(address); return; }
+    history.replaceState(null, "", address);
+    show(part, field()?.value === field()?.defaultValue ? "" : field().value);
+    field()?.focus({ preventScroll: true });
   }
 
   // A menu closes when something else is used.
@@ -161,8 +165,11 @@
       else (picks()[0] || find("#found")).focus();
     } else if (at === text && (event.key === "ArrowUp" || event.key === "ArrowDown")) {
       const said = [...document.querySelectorAll("[data-said]")].map((one) => one.textContent);
+      const before = recalled;
       recalled = Math.max(0, Math.min(said.length, recalled + (event.key === "ArrowUp" ? 1 : -1)));
-      text.value = recalled ? said[said.length - recalled] : "";
+      if (recalled === before) return;
+      if (!before) draft = text.value;
+      text.value = recalled ? said[said.length - recalled] : draft;
       event.preventDefault();
     } else if (event.key === "Escape" && at.closest(".menu[open]")) {
       at.closest(".menu").open = false;
