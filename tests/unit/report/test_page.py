@@ -127,6 +127,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(tmp_path: Path, images: dic
     assert not reader.open
     assert len(reader.ids) == len(set(reader.ids))
     assert all(address.startswith("#") and address[1:] in reader.ids for address in reader.addresses)
+    assert "main" in reader.tags, "screen readers jump there"
     assert not reader.tags & {"script", "link", "iframe", "img", "object"}
     assert "http://" not in text and "https://" not in text and "@import" not in text
     assert all(address.startswith(("data:image/jpeg", "#")) for address in re.findall(r"url\(([^)]*)", text))
