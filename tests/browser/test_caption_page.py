@@ -59,6 +59,10 @@ def test_a_person_captions_pairs_with_the_keyboard(browser, command, photo_catal
     browser.wait_for(done(1))
     assert captions(folder) == [(["Ann"], ["is <b>red</b> & longer"])]
 
+    dismissed = (
+        "new KeyboardEvent('keydown', {key: 'Escape', isComposing: true, bubbles: true, cancelable: true})"
+    )
+    assert browser.evaluate(f"{FIELD}.dispatchEvent({dismissed})"), "it is a key of the input method"
     browser.press("Escape")
     browser.wait_for(f"{done(2)} && {PROGRESS}.includes('1 of them skipped')")
     browser.press("z", control=True)
