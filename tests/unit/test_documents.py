@@ -42,6 +42,19 @@ def test_the_commands_of_a_page_are_taken(page, script_commands, monkeypatch):
         config.check(parse(command, arguments))
 
 
+def test_dialogs_named_after_a_split_are_about_its_products(script_commands):
+    made = [
+        parse(command, arguments)
+        for page in (*PAGES, ROOT / "docs/results/generation.md")
+        for command, *arguments in commands(page, script_commands)
+        if command == "make-dialogues" and "SPLIT" not in arguments
+    ]
+    named = [one for one in made if one.out.stem in ("train", "val", "test")]
+    assert {one.split for one in named} >= {"train", "val"}
+    for one in named:
+        assert one.split == one.out.stem
+
+
 def test_the_pages_have_commands(script_commands):
     told = {words[0] for page in PAGES for words in commands(page, script_commands)}
     assert set(COMMANDS) <= told
