@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from fashioniq.files import UserError, read_json, write_json
+
+_REASONING = re.compile(r"\A(?:.*?</think>|\s*<think>.*)", re.DOTALL)
 
 
 class Answer(NamedTuple):
@@ -36,6 +39,13 @@ def read_answer(path: Path) -> Answer:
         raise UserError(f"{path} has no answer; remove the file")
     counts = {name: count for name, count in tokens.items() if is_count(count)}
     return Answer(cached["text"], counts, cached.get("refused") is True)
+
+
+def without_reasoning(text: str) -> str:
+    """An answer without what some models write in front of it between <think> and </think>; the prompt may have the
+    first of the two. Nothing is left of an answer that was cut in between.
+    """
+    return _REASONING.sub("", text, count=1)
 
 
 def is_count(value: Any) -> TypeGuard[int]:

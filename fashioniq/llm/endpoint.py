@@ -17,7 +17,7 @@ import httpx
 
 from fashioniq.files import UserError
 from fashioniq.http import USER_AGENT, open_client
-from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer
+from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer, without_reasoning
 from fashioniq.llm.completer import Sampling
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
@@ -76,7 +76,7 @@ class Endpoint:
         for answer in answers.values():
             for name in self.tokens:
                 self.tokens[name] += answer.tokens.get(name, 0)
-        return [answers[name] for name in names]
+        return [answers[name]._replace(text=without_reasoning(answers[name].text)) for name in names]
 
     def _body(self, prompt: str, tokens: int, pictures: Sequence[bytes]) -> dict[str, Any]:
         content: Any = prompt

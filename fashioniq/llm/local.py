@@ -13,6 +13,7 @@ from PIL import Image
 
 from fashioniq.files import UserError, why
 from fashioniq.hub import use_cache_if_offline
+from fashioniq.llm.answers import without_reasoning
 from fashioniq.llm.completer import Sampling
 from fashioniq.llm.prompts import fill
 
@@ -163,7 +164,7 @@ class VisionLanguageModel:
         answer = ids_1L[0, inputs["input_ids"].shape[1] :]
         self.tokens["prompt"] += inputs["input_ids"].shape[1]
         self.tokens["answer"] += len(answer)
-        return str(self._processor.decode(answer, skip_special_tokens=True)).strip()
+        return without_reasoning(self._processor.decode(answer, skip_special_tokens=True)).strip()
 
 
 def has_chat_template(name: str) -> bool:

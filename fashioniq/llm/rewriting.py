@@ -34,7 +34,8 @@ class Rewriting(NamedTuple):
 class ByModel:
     """Rewrites each dialog as one text with a language model, and this text as `count` prompts of pictures.
 
-    A dialog without a usable answer is joined by commas; a text without one is the prompt itself.
+    A dialog without a usable answer is joined by commas, and counted in a note; a text without one is the prompt
+    itself. Lines that announce what follows, such as "Here is the description:", are left out.
     """
 
     def __init__(self, model: Completer, count: int = 1, own: Mapping[str, str] = PROMPTS) -> None:
@@ -46,8 +47,14 @@ class ByModel:
         keys = [tuple(rounds) for rounds in dialogs]
         if new := list(dict.fromkeys(key for key in keys if key not in self._texts)):
             asked = [fill(self.own["rewrite"], dialog=_structured(rounds)) for rounds in new]
-            for rounds, answer in zip(new, self.model.complete(asked, TOKENS), strict=True):
-                self._texts[rounds] = (_lines(answer) or [", ".join(rounds)])[0]
+            written = [_lines(answer) for answer in self.model.complete(asked, TOKENS)]
+            if missing := written.count([]):
+                print(
+                    f"note: {missing} of {len(new)} dialogs are not rewritten, as the language model's answer has no "
+                    "text; their rounds are joined by commas"
+                )
+            for rounds, lines in zip(new, written, strict=True):
+                self._texts[rounds] = (lines or [", ".join(rounds)])[0]
         return [self._texts[key] for key in keys]
 
     def prompts(self, dialogs: Sequence[Sequence[Round]]) -> list[Prompts]:
@@ -69,7 +76,7 @@ def _structured(rounds: Sequence[str]) -> str:
 
 def _lines(answer: str) -> list[str]:
     lines = (clean(_NUMBER.sub("", line), LONGEST) for line in answer.splitlines())
-    return [line for line in lines if line]
+    return [line for line in lines if line and not line.endswith(":")]
 
 
 def rewriter(

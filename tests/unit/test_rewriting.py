@@ -96,6 +96,19 @@ def test_an_empty_answer_is_replaced_by_the_dialog_and_its_text():
     assert ByModel(Model("A dress.", " ")).prompts([DIALOG]) == [("A dress.",)]
 
 
+def test_dialogs_that_a_model_does_not_rewrite_are_counted(capsys):
+    ByModel(Model("")).text([DIALOG, DIALOG[:1], DIALOG])
+    assert "2 of 2 dialogs are not rewritten" in capsys.readouterr().out
+    ByModel(Model("a red dress")).text([DIALOG])
+    assert not capsys.readouterr().out
+
+
+def test_a_line_that_announces_the_answer_is_not_a_text():
+    model = Model("Sure! Here is the description:\n\nA red dress.", "Here are two prompts:\n1. red\n2. blue")
+    assert ByModel(model, 2).text([DIALOG]) == ["A red dress."]
+    assert ByModel(model, 2).prompts([DIALOG]) == [("red", "blue")]
+
+
 def test_prompts_of_a_file_replace_those_of_the_package():
     own = {**PROMPTS, "rewrite": "Shorten {dialog} {as it is}", "pictures": "Draw {text}"}
     model = Model("a red dress")

@@ -81,6 +81,21 @@ def test_a_picture_goes_as_a_data_url(serve, tmp_path):
     assert picture == {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hqcGVn"}}
 
 
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ("<think>\nWhich color? Red.\n</think>\n\nblue", "\n\nblue"),
+        ("Which color?\n</think>blue", "blue"),
+        ("<think>\nWhich color? Re", ""),
+        ("a dress <think> of </thin", "a dress <think> of </thin"),
+    ],
+)
+def test_reasoning_is_no_part_of_an_answer(serve, tmp_path, content, answer):
+    serve(lambda number, body: said(content))
+    for _ in range(2):  # the second one is cached
+        assert Endpoint("small", tmp_path).complete(["what color?"], 5) == [answer]
+
+
 def test_what_was_answered_is_there_without_a_server(serve, tmp_path, monkeypatch):
     serve(lambda number, body: said("yes"))
     assert Endpoint("small", tmp_path).complete(["a", "b"], 5) == ["yes", "yes"]
