@@ -206,7 +206,7 @@ def _contents(dialogues: Sequence[Dialogue]) -> list[Any]:
 
 
 def _dependencies(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]:
-    """Checksums of the encoder's and predictor's weights and features, and the labels."""
+    """Checksums of the encoder's and predictor's weights and features, the labels, and the prompts of --prompt."""
     folders = [Path(folder) for folder in (settings.encoder, settings.predictor, settings.features) if folder]
     files = [
         folder / name
@@ -214,7 +214,8 @@ def _dependencies(settings: MakeDialogues, catalog: Catalog | None) -> list[Any]
         for name in ("model.json", "weights.safetensors", "store.json")
         if (folder / name).is_file()
     ]
-    return [[checksum(path) for path in files], catalog.labels if catalog else None]
+    own = [dict(read_prompts(settings.prompt))] if settings.prompt else []
+    return [[checksum(path) for path in files], catalog.labels if catalog else None, *own]
 
 
 def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
@@ -230,7 +231,7 @@ def _check_plan(path: Path, settings: MakeDialogues, read: list[Any]) -> None:
     begun = read_json(path, "the plan of the dialogues", dict)
     if differing := [name for name in plan if begun.get(name) != plan[name]]:
         what = (
-            "dialogs, labels, weights or features"
+            "dialogs, labels, prompts, weights or features"
             if differing[0] == "read"
             else "--" + differing[0].replace("_", "-")
         )

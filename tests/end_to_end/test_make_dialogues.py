@@ -92,7 +92,9 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(
     make, sample, tmp_path_factory, monkeypatch, counting, capsys
 ):
     data = shutil.copytree(sample, tmp_path_factory.mktemp("copy") / "catalog")
-    options = {"data": data, "questioner": "candidate-aware", "rounds": 3, **counting}
+    prompt = tmp_path_factory.mktemp("prompts") / "own.yaml"
+    prompt.write_text("questions: about {caption}")
+    options = {"data": data, "questioner": "candidate-aware", "rounds": 3, "prompt": prompt, **counting}
     _, out = make(**options)
     whole = out.read_bytes()
     out.unlink()
@@ -111,13 +113,14 @@ def test_a_run_that_was_stopped_anywhere_goes_on_with_the_same_result(
     )  # as a kill while writing leaves
     assert make(**options | {"rounds": 4})[0] == 2 and "--rounds" in capsys.readouterr().err
     labels = data / "attributes" / "asin2attr.dress.test.json"
-    before = labels.read_bytes()
-    labels.write_bytes(before.replace(b"black", b"white"))
-    assert (
-        make(**options)[0] == 2
-        and "different dialogs, labels, weights or features" in capsys.readouterr().err
-    )
-    labels.write_bytes(before)
+    for path, old, new in ((labels, b"black", b"white"), (prompt, b"about", b"of")):
+        before = path.read_bytes()
+        path.write_bytes(before.replace(old, new))
+        assert (
+            make(**options)[0] == 2
+            and "different dialogs, labels, prompts, weights or features" in capsys.readouterr().err
+        )
+        path.write_bytes(before)
     assert make(**options)[0] == 0 and out.read_bytes() == whole
     assert begun == [0, 5, 5, 10]  # the first batch was not made again
     assert [path.name for path in out.parent.iterdir()] == ["made.json"]
