@@ -122,8 +122,8 @@ def features_of_pictures(predictor: Path | None, store: FeatureStore, device: st
     """Encoder of pictures that are no products. Raises UserError without --predictor."""
     if predictor is None:
         raise UserError(
-            "the generated pictures are embedded like the products; give the run of train-attributes that "
-            "computed their features with --predictor"
+            "generated pictures are embedded like the products, and the user labels reads what is shown, by the "
+            "attribute predictor; give the run of train-attributes that computed the features with --predictor"
         )
     return PictureFeatures(store, predictor, device)
 

@@ -13,6 +13,7 @@ import torch
 import fashioniq
 from fashioniq import Message
 from fashioniq.cli import main
+from fashioniq.config import EvalGenIR
 from fashioniq.data.asked import Answered
 from fashioniq.data.dialogues import read_dialogues
 from fashioniq.files import UserError
@@ -23,6 +24,7 @@ from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
 from fashioniq.service.served_model import Served
 from fashioniq.service.uploads import Uploads
+from fashioniq.systems import genir
 from tests.waiting import attempts, joined
 
 SIZES = {"model.width": 16, "model.heads": 2, "model.hidden": 32, "model.layers": 1, "batch_size": 12,
@@ -483,3 +485,11 @@ def test_damaged_visual_feedback_is_found(feedback, project, tmp_path, capsys, c
     capsys.readouterr()
     assert main(project.arguments("check-data", data=folder)) == 1
     assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("feedback", ["visual", "prediction"])
+def test_the_user_labels_needs_a_predictor_before_the_first_dialog(world, tmp_path, feedback, monkeypatch):
+    monkeypatch.setattr(genir, "picture_encoder", lambda *_: None)  # as with a pretrained encoder
+    options = {**world, "encoder": str(world["encoder"]), "predictor": None, "out": tmp_path / "out"}
+    with pytest.raises(UserError, match="reads what is shown"):
+        genir.build(EvalGenIR(**options, feedback=feedback, generator="drawn:1"))
