@@ -33,7 +33,8 @@ class Endpoint:
     Answers are cached by request in the folder `cache`, so that runs can be repeated offline. `tokens` counts those
     of all prompts and answers as the server reports them, cached ones included.
 
-    Raises UserError if the server cannot be reached, refuses, or does not answer in all attempts.
+    Sampled answers depend on `seed`. Raises UserError if the server cannot be reached, refuses, or does not answer in
+    all attempts.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Endpoint:
         timeout: float = 60.0,
         connections: int = 4,
         sampling: Sampling = Sampling(),  # noqa: B008
+        seed: int = 0,
     ) -> None:
         self.model, self.cache, self.timeout, self.retries = model, cache or CACHE, timeout, retries
-        self._connections, self._sampling = connections, sampling
+        self._connections, self._sampling, self._seed = connections, sampling, seed
         self.tokens = {"prompt": 0, "answer": 0}
 
     def complete(
@@ -94,6 +96,7 @@ class Endpoint:
             # OpenAI's API has no such penalty; vLLM and others take it under this name
             penalty = {"repetition_penalty": self._sampling.repetition_penalty}
             body |= {"top_p": self._sampling.top_p, "extra_body": penalty}
+            body |= {"seed": self._seed} if self._seed else {}  # none for 0, as in the keys of cached answers
         return body
 
     async def _ask_all(self, bodies: dict[str, dict[str, Any]], paths: dict[str, Path]) -> dict[str, Answer]:

@@ -192,5 +192,5 @@ def _seeing(options: EvalGenIR) -> Seeing:
     kind, _, name = options.user.partition(":")
     sampling = SAMPLINGS[options.sampling][1]
     if kind == "endpoint":
-        return Endpoint(name, sampling=sampling)
+        return Endpoint(name, sampling=sampling, seed=options.seed)
     return VisionLanguageModel(name, pick_device(options.device), sampling, options.seed)

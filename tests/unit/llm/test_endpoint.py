@@ -11,6 +11,7 @@ import pytest
 
 from fashioniq.files import UserError
 from fashioniq.llm import endpoint as endpoints
+from fashioniq.llm.completer import Sampling
 from fashioniq.llm.endpoint import Endpoint
 
 # not importorskip: every worker collects this file, but one needs the import, which takes two seconds
@@ -79,6 +80,17 @@ def test_a_picture_goes_as_a_data_url(serve, tmp_path):
     text, picture = server.asked[0][1]["messages"][0]["content"]
     assert text == {"type": "text", "text": "what color?"}
     assert picture == {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hqcGVn"}}
+
+
+def test_another_seed_asks_for_another_sampled_answer_and_the_same_greedy_one(serve, tmp_path):
+    server = serve(lambda number, body: said(f"answer {number}"))
+    for sampling, answers in (
+        (Sampling(0.7), ["answer 0", "answer 1", "answer 1"]),
+        (Sampling(), ["answer 2"] * 3),
+    ):
+        models = [Endpoint("small", tmp_path, sampling=sampling, seed=seed) for seed in (0, 1, 1)]
+        assert [model.complete(["a"], 5)[0] for model in models] == answers
+    assert [body.get("seed") for _, body in server.asked] == [None, 1, None]
 
 
 @pytest.mark.parametrize(
