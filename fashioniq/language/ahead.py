@@ -1,6 +1,7 @@
 """What is around a place in a text: pure functions of its units and the place."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
@@ -81,6 +82,12 @@ def joined(units: Sequence[Unit], at: int) -> bool:
         if "and" in unit.roles:
             return True
     return False
+
+
+def unknown(units: Sequence[Unit], at: int) -> bool:
+    """Whether an unknown word follows in the clause."""
+    clause = takewhile(lambda unit: not unit.mark, units[at + 1 :])
+    return any(unit.unknown for unit in clause)
 
 
 def turns(units: Sequence[Unit], since: int, at: int, kind: str) -> bool:

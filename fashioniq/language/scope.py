@@ -56,6 +56,9 @@ class Scope:
         """End of a clause, or of a part of it."""
         if self._denial == "not" and not self._seen and not ahead.joined(self.units, self._denied_at):
             # "stripes are not for me", but not "is grey and does not have a print"
+            if len(self.items) == self._part and not ahead.unknown(self.units, self._denied_at):
+                named = {unit.noun for unit in self._nouns}
+                self.taken_back |= named.intersection(self.rules.alternatives)
             self._deny_back(self._part)
         self._denial, self._seen, self._less, self._complains = "", 0, False, False
         self._preferred = self._preferred and comma

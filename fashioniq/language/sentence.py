@@ -163,7 +163,7 @@ class Sentence(Scope):
     def _takes_back(self, at: int, roles: frozenset[str]) -> bool:
         return (
             ("forget" in roles and self._forget(at))
-            or ("any" in roles and self._any(at))
+            or (roles & {"any", "other"} and self._any(at))
             or ("irrelevant" in roles and self._irrelevant(at))
         )
 
@@ -182,9 +182,13 @@ class Sentence(Scope):
         number = ahead.next_said(self.units, at)
         if self._denial or number is None or not self.units[number].noun:
             return False
+        if "other" in self.units[at].roles and self.units[number].term is not None:
+            return False  # "another pattern" is a pattern
         self.taken_back.add(self.units[number].noun)
         self._used.add(number)
-        if any("but" in unit.roles for unit in self.units[number + 1 : number + 2]):
+        if "any" in self.units[at].roles and any(
+            "but" in unit.roles for unit in self.units[number + 1 : number + 2]
+        ):
             self._used.add(number + 1)
             self._deny("except")
         return True

@@ -400,7 +400,7 @@ is a no sleeve dress => sleeveless
 red is a no => not red
 is pink with no sleeves or buttons => pink, sleeveless, not buttons
 no sleeves or short sleeves => short sleeve|sleeveless
-is shorter with different colors => length-
+is shorter with different colors => length-, any colour
 is longer with the color gray => length+, grey
 a shorter style => length-
 the neckline is longer =>
@@ -437,6 +437,16 @@ more or less red => red
 instead of wider collar a bow => not collar, bow
 instead of a wider collar a red one => not collar, red
 add sleeves remove belt => long sleeve|short sleeve|three quarter sleeve, not belt
+do you have other colors? => any colour
+same but in a different colour => like, any colour
+in another color but longer => length+, any colour
+not this color => any colour
+I don't like the color => any colour
+I don't like the neckline, red please => red, any neck
+the color is not for me => any colour
+the neckline is not ruched => ?ruched
+has three different colors =>
+different pattern => chevron|color block|floral|plaid|polka dot|striped
 """
 )
 

@@ -193,6 +193,11 @@ mehr oder weniger rot => rot
 zeig mir weitere in rot => rot
 ein weiteres rotes Kleid => rot, kleid
 soll weiter sein => fit+
+gibt es das in einer anderen Farbe? => any colour
+andere Farben => any colour
+falsche Farbe => any colour
+die Farbe gefällt mir nicht => any colour
+nicht diese Farbe => any colour
 """
 )
 
