@@ -99,7 +99,9 @@ class Reader:
         if item.step:
             family, direction = item.step
             labels = self._beyond(item) if item.than else frozenset[str]()
-            return Wish(labels, said, place, family, step=0 if labels else direction, interpreted=not labels)
+            against = self._reached(item) if item.softly and not labels else frozenset[str]()
+            step = 0 if labels else direction
+            return Wish(labels, said, place, family, step=step, against=against, interpreted=not labels)
         assert unit.term is not None
         if unit.term.labels and unit.term.labels <= self.lexicon.common:
             return None
@@ -127,6 +129,18 @@ class Reader:
         return frozenset[str]().union(
             *(levels[max(at) + 1 - kept :] if item.step[1] > 0 else levels[: min(at) + kept])
         )
+
+    def _reached(self, item: ScopedUnit) -> frozenset[str]:
+        """Labels as short as a word that is denied, or shorter; half of the scale if the word has no level."""
+        assert item.step is not None
+        family, direction = item.step
+        levels, term = self.lexicon.levels(family), item.unit.term
+        at = [number for number, level in enumerate(levels) if term and level & term.labels]
+        if not at:
+            reached = self.lexicon.half(family, -direction)
+        else:
+            reached = frozenset().union(*(levels[: max(at) + 1] if direction > 0 else levels[min(at) :]))
+        return reached | self.lexicon.lowest(family) if direction > 0 else reached
 
     def _asserted(self, item: ScopedUnit) -> Iterable[str]:
         """Words for lexical search: the label, and the words as written if titles may have them."""

@@ -21,7 +21,7 @@ class ScopedUnit(NamedTuple):
     step: tuple[str, int] | None = None
     than: Unit | None = None  # what a step compares with, in place of the product
     joint: str = ""  # "or", "and" or "," before it
-    softly: bool = False  # denied by "less", "too" or "not so"
+    softly: bool = False  # denied by "less", "too" or "not so"; a step that only denies: "not so"
 
 
 class Scope:
@@ -85,7 +85,9 @@ class Scope:
         scale = ahead.scale_of(unit, self.lexicon)
         if scale and (self._less or (unit.term is None and self._denial)):
             family, sign = self._placed(at, scale)
-            self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint))
+            words = self.units[self._denied_at].tokens
+            mild = any("not" in self.rules.roles.get(word.key, ()) for word in words)
+            self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint, softly=mild))
             return
         if unit.term is None:
             if scale is None or not self.lexicon.levels(scale[0]):

@@ -28,7 +28,7 @@ class Wish(NamedTuple):
     step: int = 0  # -1 or 1: less or more on the family's scale than the product talked about
     against: frozenset[str] = (
         frozenset()
-    )  # of a resolved step: labels on the wrong side, which count as denied
+    )  # of a step: labels on the wrong side, which count as denied; of "not so short", the short ones
     turn: int = 0  # of the dialog in which it was said
     alone: bool = False  # said about no product
     interpreted: bool = False  # a step, "less", or another name of the labels, such as "crimson"
@@ -204,8 +204,8 @@ def _contradicted(old: Wish, new: Wish, lexicon: Lexicon) -> Wish | None:
 def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Iterable[Wish]) -> Wish:
     """A step as the labels above or below the product's; the end of the scale if there are none.
 
-    Of a product without a level, the upper or lower half of the scale. Labels that an earlier turn denied are left
-    out. Without a scale, there are no labels.
+    Of a product without a level, the upper or lower half of the scale, or what is not short of "not so short". Labels
+    that an earlier turn denied are left out. Without a scale, there are no labels.
     """
     if wish.labels:
         return wish
@@ -213,6 +213,8 @@ def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Itera
     zero = lexicon.lowest(wish.family)  # below the first level, such as "sleeveless"
     at = lexicon.places(wish.family, product)
     chosen: tuple[frozenset[str], ...]
+    if not at and wish.against:
+        return wish._replace(labels=wish.against, denied=True, step=0, against=frozenset())
     if not at:
         chosen = (lexicon.half(wish.family, wish.step),) if levels else ()
     else:
