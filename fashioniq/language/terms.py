@@ -116,10 +116,11 @@ class Terms:
                     self.add(form, Term(labels, self.family_of[self.frequent(labels)]))
         heads: dict[str, set[str]] = {}
         for label in self.palette.colors:
-            if len(label.split()) > 1:
-                heads.setdefault(label.split()[-1], set()).add(label)
+            *_, head = label.split() if " " in label else ("", self.palette.shaded(key_of(label)))
+            heads.setdefault(head, set()).add(label)
         for head, found in heads.items():  # blue stands for light blue and navy blue if there is no blue
-            self.add(head, Term(frozenset(found), COLOR))
+            for form in (head, *self._speech.forms_of.get(self._word(head), ())):
+                self.add(form, Term(frozenset(found), COLOR))
         stemmed = {self.stemmed(keys_of(self.spelled[key])) for key in self.of}
         for family, lines in self._rules.synonyms.items():
             for meant, terms in lines:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from .conftest import in_short, table
+from fashioniq.language.reader import Reader
+
+from .conftest import GERMAN, in_short, lexicon_of, table
 
 REQUESTS = table(
     """
@@ -198,6 +200,10 @@ andere Farben => any colour
 falsche Farbe => any colour
 die Farbe gefällt mir nicht => any colour
 nicht diese Farbe => any colour
+mit großen Blumen => geblümt
+große Größen =>
+zu groß => fit-
+ist mir viel zu klein => fit+
 """
 )
 
@@ -205,3 +211,13 @@ nicht diese Farbe => any colour
 @pytest.mark.parametrize(("phrase", "expected"), REQUESTS)
 def test_a_request_in_german(phrase, expected, german):
     assert in_short(german.read(phrase)) == expected
+
+
+def test_a_color_without_a_label_stands_for_all_its_shades():
+    shades = GERMAN | {"colour": ["schwarz", "rot", "hellgrün", "hellblau", "dunkelblau"]}
+    reader = Reader(lexicon_of(shades | {"sleeves": [*GERMAN["sleeves"], "spaghettiträger"]}, "de"))
+    for text in ("blau", "ein blaues Kleid", "blau mit Ärmeln"):
+        assert reader.read(text).wishes[0].labels == {"dunkelblau", "hellblau"}
+    assert reader.read("grünes Kleid").wishes[0].labels == {"hellgrün"}
+    assert reader.read("königsblau").wishes[0].labels == {"dunkelblau"}
+    assert reader.read("mit Ärmeln").wishes[0].labels == {"dreiviertelarm", "kurzärmelig", "langärmelig"}
