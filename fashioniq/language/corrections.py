@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from fashioniq.data.languages import Language, language
-from fashioniq.language.grammar import Grammar
+from fashioniq.language.grammar import Grammar, split
 from fashioniq.language.spelling import Speller, single, words_said
 from fashioniq.language.terms import Term, Terms
 from fashioniq.language.tokens import key_of, keys_of
@@ -29,7 +29,9 @@ class Corrections:
         words: Sequence[str],
     ) -> None:
         self._terms, self._stems, self._rules = terms, stems, rules
-        self._language = _words_of(language(rules.code), rules)
+        prices = (phrase for name in ("cheaper", "dearer") for phrase in split(rules.offers[name]))
+        self._prices = frozenset(key_of(word) for word in prices if " " not in word)
+        self._language = _words_of(language(rules.code), rules).union(self._prices)
         labels = {word for label in terms.count for word in keys_of(label)}.union(rules.nouns)
         self._speller = Speller(self._frequency(titles, words), rules.keyboard, labels, rules.alike)
         self.guess = lru_cache(maxsize=2_000)(self._guess)
@@ -72,6 +74,7 @@ class Corrections:
             or self._is_word(key)
             or near[0] != key[0]
             or self._terms.stem(near) == self._terms.stem(key)
+            or near in self._prices  # "expressive"
         ):
             return None
         often = self._speller.frequency
@@ -113,7 +116,7 @@ class Corrections:
             if count and key.isalpha() and self._terms.spelled[key].isalpha():
                 for ending in (end for end in self._rules.inflections if not key.endswith(end)):
                     often.setdefault(key + ending, often[key])
-        for key in (*self._rules.roles, *self._rules.steps, *self._rules.nouns):
+        for key in (*self._rules.roles, *self._rules.steps, *self._rules.nouns, *self._prices):
             often[key] = max(often[key], _KNOWN)
         return often
 

@@ -7,10 +7,12 @@ from typing import Any
 from price_parser import Price
 
 from fashioniq.language.grammar import Grammar, split
+from fashioniq.language.tokens import folded
 from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
 
 _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
 _ABOUT = 0.2  # what "about 50" allows above and below
+_WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
 Span = tuple[int, int]
 
 
@@ -25,7 +27,12 @@ class OfferReader:
         self._currency_of = currencies
         money = rf"(?:{_any(currencies, bounded=False)})(?![^\W\d_])"
         before, after = rf"(?:(?P<money%s>{money})\s*)?", rf"(?:\s*(?P<currency%s>{money}))?"
-        amount = rf"{before}(?P<amount%s>{_AMOUNT}){after}"
+        said = {word: number for number, words in given["numbers"].items() for word in split(words)}
+        self._numbers = {folded(word): number for word, number in said.items()}
+        number = rf"(?:{_AMOUNT}|{_any(said)})"
+        self._amount = _compile(number)
+        self._aged = _compile(rf"{_any(word for words in rules.persons for word in words)}\s*$")
+        amount = rf"{before}(?P<amount%s>{number}){after}"
 
         def bound(name: str) -> str:
             return amount % (name, name, name)
@@ -40,7 +47,7 @@ class OfferReader:
             rf"|(?P<about>{_any(split(given['about']))}))?\s*{bound('')}{units}"
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
-        self._weak = {word.lower() for name in ("weak_most", "weak_least") for word in split(given[name])}
+        self._weak = {folded(word) for name in ("weak_most", "weak_least") for word in split(given[name])}
         self._cheaper, self._dearer = (_compile(_any(split(given[name]))) for name in ("cheaper", "dearer"))
         names = {_plain(word): size for size, words in given["sizes"].items() for word in split(words)}
         self._sizes = names
@@ -85,24 +92,28 @@ class OfferReader:
         return found
 
     def _read_price(self, limits: OfferLimits, text: str, spans: list[Span]) -> OfferLimits:
-        if not any(letter.isdigit() for letter in text):
+        if not self._amount.search(text):
             return limits
         for match in self._range.finditer(text):
             currency = self._currency(match, "1") or self._currency(match, "2")
-            amounts = _minor(match["amount1"]), _minor(match["amount2"])
-            if (currency or match["word"]) and None not in amounts and not _overlaps(match.span(), spans):
+            amounts = self._minor(match["amount1"]), self._minor(match["amount2"])
+            if (
+                (currency is not None or match["word"])
+                and None not in amounts
+                and not _overlaps(match.span(), spans)
+            ):
                 spans.append(match.span())
                 low, high = sorted(one for one in amounts if one is not None)
-                return limits._replace(least_minor=low, most_minor=high, currency=currency)
+                return limits._replace(least_minor=low, most_minor=high, currency=currency or None)
         for match in self._price.finditer(text):
             limits = self._bounded(match, limits, spans)
         return limits
 
     def _bounded(self, match: re.Match[str], limits: OfferLimits, spans: list[Span]) -> OfferLimits:
         currency = self._currency(match, "")
-        minor = _minor(match["amount"])
+        minor = self._minor(match["amount"])
         words = {
-            name: _plain(match[name])
+            name: folded(match[name])
             for name in ("most", "least", "about", "most_after", "least_after")
             if match[name]
         }
@@ -110,6 +121,8 @@ class OfferReader:
             return limits
         if currency is None and not (set(words.values()) - self._weak):
             return limits
+        if currency is None and "least" in words and self._aged.search(match.string[: match.start()]):
+            return limits  # "for women over 50"
         spans.append(match.span())
         limits = limits._replace(currency=currency or limits.currency)
         if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
@@ -123,6 +136,13 @@ class OfferReader:
     def _currency(self, match: re.Match[str], number: str) -> str | None:
         said = match[f"money{number}"] or match[f"currency{number}"]
         return self._currency_of.get(said.lower()) if said else None
+
+    def _minor(self, amount: str) -> int | None:
+        """Amount in minor units with two decimals."""
+        if (number := self._numbers.get(folded(amount))) is not None:
+            return int(number) * 100
+        parsed = Price.fromstring(amount.strip().removesuffix("-").rstrip(".,")).amount
+        return round(parsed * 100) if parsed is not None else None
 
     def _read_sizes(self, limits: OfferLimits, text: str, spans: list[Span]) -> OfferLimits:
         found: list[str] = []
@@ -140,12 +160,6 @@ class OfferReader:
         return self._sizes.get(_plain(size), size.strip().upper())
 
 
-def _minor(amount: str) -> int | None:
-    """Amount in minor units with two decimals."""
-    parsed = Price.fromstring(amount.strip().removesuffix("-").rstrip(".,")).amount
-    return round(parsed * 100) if parsed is not None else None
-
-
 def _overlaps(span: Span, spans: Iterable[Span]) -> bool:
     return any(start < span[1] and span[0] < end for start, end in spans)
 
@@ -159,11 +173,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _any(phrases: Iterable[str], bounded: bool = True) -> str:
-    """Pattern for any of some phrases, the longest first; apostrophes may be left out or written in."""
+    """Pattern for any of some phrases, the longest first; apostrophes may be left out or written in, and umlauts be
+    written with e."""
     written = sorted(phrases, key=len, reverse=True)
     parts = [
-        r"[\s\-]+".join(re.escape(word).replace("'", "['’]?") for word in phrase.split())
-        for phrase in written
+        r"[\s\-]+".join(re.escape(word).translate(_WRITTEN) for word in phrase.split()) for phrase in written
     ]
     parts = [
         (r"(?<![^\W_])" if bounded and part[0].isalnum() else "")

@@ -35,6 +35,11 @@ class Reader:
             if not any(start < token.end and token.start < end for start, end in taken)
         ]
         units = self._scanner.units(tokens)
+        if any(token.said for unit in units for token in unit.tokens):  # "cheeper"
+            limits, taken, back = self._offers.read(_corrected(text, units))
+            units = [
+                unit for number, unit in enumerate(units) if not _taken(text, units[:number], unit, taken)
+            ]
         sentence = Sentence(units, self.lexicon)
         items = [
             item
@@ -203,6 +208,12 @@ def _united(text: str, wishes: Sequence[Wish]) -> Wish:
         families.pop() if len(families) == 1 else "",
         interpreted=all(wish.interpreted for wish in wishes),
     )
+
+
+def _taken(text: str, before: Sequence[Unit], unit: Unit, taken: Iterable[tuple[int, int]]) -> bool:
+    """Whether a unit lies within places of the corrected text."""
+    place = len(_corrected(text[: unit.start], before))
+    return any(start <= place < end for start, end in taken)
 
 
 def _corrected(text: str, units: Iterable[Unit]) -> str:

@@ -447,6 +447,13 @@ the color is not for me => any colour
 the neckline is not ruched => ?ruched
 has three different colors =>
 different pattern => chevron|color block|floral|plaid|polka dot|striped
+checkered => plaid
+too big => fit-
+it's too small => fit+
+I'm short so nothing too long => not maxi
+a dress for a 60 year old =>
+why are these all navy? => not navy blue
+why are you showing me red dresses => not red
 """
 )
 
