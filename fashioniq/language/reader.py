@@ -79,6 +79,8 @@ class Reader:
         pending: list[Wish] = []  # alternatives of a list that may end with "or"
         previous: ScopedUnit | None = None
         for item in items:
+            if item.step and not item.than and item.joint == "or" and previous and not previous.denied:
+                item = item._replace(than=previous.unit)  # "knee length or longer"
             wish = self._wish(text, item)
             if wish is None:
                 previous = None
@@ -125,7 +127,9 @@ class Reader:
 
     def _beyond(self, item: ScopedUnit) -> frozenset[str]:
         """Labels above or below the one that a step compares with: "longer than knee length"."""
-        assert item.step is not None and item.than is not None and item.than.term is not None
+        assert item.step is not None and item.than is not None
+        if item.than.term is None:
+            return frozenset()
         levels = self.lexicon.levels(item.step[0])
         at = [number for number, level in enumerate(levels) if level & item.than.term.labels]
         if not at:

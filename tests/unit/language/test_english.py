@@ -454,6 +454,10 @@ I'm short so nothing too long => not maxi
 a dress for a 60 year old =>
 why are these all navy? => not navy blue
 why are you showing me red dresses => not red
+knee length or longer => knee length|maxi
+mini or shorter => mini, length-
+red or longer => red, length+
+shorter or longer => length-, length+
 """
 )
 

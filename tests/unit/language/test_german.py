@@ -204,6 +204,7 @@ mit großen Blumen => geblümt
 große Größen =>
 zu groß => fit-
 ist mir viel zu klein => fit+
+knielang oder länger => knielang|lang|maxi|midi
 """
 )
 
