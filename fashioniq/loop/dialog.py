@@ -68,9 +68,8 @@ class Dialog(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
     Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
-    products `like` them, and without those that the person wants `less` of. `aside` are products talked about in
-    replies that the retriever does not read, such as "cheaper". `named` is an offer in place of the asker's: a product
-    that the person named, or what was offered when the dialog was recorded.
+    products `like` them, and without those that the person wants `less` of. `named` is an offer in place of the
+    asker's: a product that the person named, or what was offered when the dialog was recorded.
     """
 
     system: System[S]
@@ -80,7 +79,6 @@ class Dialog(Generic[S]):
     before: "Dialog[S] | None" = None
     like: bool = False
     less: tuple[Tensor, ...] = ()
-    aside: tuple[Tensor, ...] = ()
 
     @classmethod
     def start(cls, system: System[S]) -> "Dialog[S]":
@@ -139,7 +137,7 @@ class Dialog(Generic[S]):
     @property
     def exclude_1K(self) -> Tensor | None:
         """Positions of the products that are not shown, 1×K; None if all are."""
-        talked_about = () if self.like or not self.system.shows_items else (*self.state.shown, *self.aside)
+        talked_about = () if self.like or not self.system.shows_items else self.state.shown
         left_out = (*talked_about, *self.less)
         return torch.stack(left_out, 1) if left_out else None
 
@@ -186,9 +184,8 @@ class Dialog(Generic[S]):
             if self.system.read(part).known:
                 state = self.system.observe(state, offer, Message(texts=[part]), wishes)
         if state is self.state:
-            aside = self.aside if offer.item_B is None else (*self.aside, offer.item_B)
             query = Query(self.query.vector_BD, wishes)
-            return replace(self, query=query, before=self, like=request.like_shown, aside=aside)
+            return replace(self, query=query, before=self, like=request.like_shown)
         query = Query(self._away(state.queries[-1].vector_BD), wishes)
         return replace(self, state=state, query=query, named=None, before=self, like=request.like_shown)
 
