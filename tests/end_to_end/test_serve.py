@@ -358,6 +358,12 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
 
 
+def test_a_predictor_of_other_features_is_noted(serve, attribute_runs):
+    of_all, of_dresses = map(str, attribute_runs)
+    printed = serve("--predictor", of_all, of_dresses).out.read_text()
+    assert f"--predictor {of_all} has not computed the features" in printed and of_dresses not in printed
+
+
 def test_a_picture_begins_a_conversation_on_the_page(serve, attribute_runs, runs):
     server = serve("--predictor", str(attribute_runs[1]))
     browser, origin = server.http, {"Origin": server.address}

@@ -75,6 +75,12 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
     if settings.generator and not any(models.active(name).draws for name in models.categories):
         raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
     models.settle()
+    used = [models.active(name).uploads for name in models.categories]
+    for one in uploads:
+        if one not in used and not settings.generator:  # it embeds what is generated
+            print(
+                f"note: --predictor {one.folder} has not computed the features of a served model; it is not used"
+            )
     local = is_loopback(settings.host) and not settings.proxy
     service = Service(store, models, inference, settings.explore, settings.spool)
     app = create_app(service, Access(store, local))
