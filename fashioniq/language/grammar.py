@@ -46,6 +46,7 @@ class Grammar:
     persons: tuple[tuple[str, ...], ...]  # keys of words for the same people
     whom: frozenset[str]  # "for"
     places: Places
+    others: frozenset[str]  # keys of requests for other products than those that are shown
     alternatives: frozenset[str]
     exclusive: frozenset[str]
     comparative: tuple[tuple[str, str], ...]
@@ -110,6 +111,7 @@ def grammar(code: str) -> Grammar:
         persons=persons,
         whom=_keys(given["whom"]),
         places=places,
+        others=_keys(given["others"]),
         alternatives=frozenset(split(given["alternatives"])),
         exclusive=frozenset(split(given["exclusive"])),
         comparative=tuple((ending, other) for ending, other in given["comparative"]),

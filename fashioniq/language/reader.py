@@ -58,7 +58,19 @@ class Reader:
             asserted=" ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
             corrected=_corrected(text, units),
             like_shown=sentence.like_shown,
+            others=self._asks_for_others(tokens),
             place=self._place(tokens),
+        )
+
+    def _asks_for_others(self, tokens: Sequence[Token]) -> bool:
+        """Whether a text asks for other products than those that are shown, and for nothing else."""
+        grammar, words = self.lexicon.grammar, [token.key for token in tokens if token.key.isalnum()]
+        said = [number for number, key in enumerate(words) if "filler" not in grammar.roles.get(key, ())]
+        first, last = (said[0], said[-1] + 1) if said else (len(words), 0)
+        return any(
+            "".join(words[start:end]) in grammar.others
+            for start in range(min(first, len(words) - 1) + 1)
+            for end in range(max(last, start + 1), len(words) + 1)
         )
 
     def _place(self, tokens: Sequence[Token]) -> int | None:

@@ -46,6 +46,7 @@ class DialogStep(NamedTuple):
     less_like: str | None = None
     wish: ChosenLabel | None = None
     dropped: str | None = None  # key of a wish that no longer holds
+    passed: tuple[str, ...] = ()  # products shown, of which the person wants to see others
 
 
 def wishes_after(system: System, wishes: Wishes, step: DialogStep) -> Wishes:
@@ -68,7 +69,8 @@ class Dialog(Generic[S]):
     """Immutable state of a dialog with one person; every step returns a new one.
 
     Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
-    products `like` them, and without those that the person wants `less` of. `named` is an offer in place of the
+    products `like` them, and without those that the person wants `less` of. Those `passed` over come back with the next
+    request. `named` is an offer in place of the
     asker's: a product that the person named, or what was offered when the dialog was recorded.
     """
 
@@ -79,6 +81,7 @@ class Dialog(Generic[S]):
     before: "Dialog[S] | None" = None
     like: bool = False
     less: tuple[Tensor, ...] = ()
+    passed: tuple[Tensor, ...] = ()
 
     @classmethod
     def start(cls, system: System[S]) -> "Dialog[S]":
@@ -138,7 +141,7 @@ class Dialog(Generic[S]):
     def exclude_1K(self) -> Tensor | None:
         """Positions of the products that are not shown, 1×K; None if all are."""
         talked_about = () if self.like or not self.system.shows_items else self.state.shown
-        left_out = (*talked_about, *self.less)
+        left_out = (*talked_about, *self.less, *self.passed)
         return torch.stack(left_out, 1) if left_out else None
 
     def products(self, count: int = 10) -> list[Product]:
@@ -164,7 +167,8 @@ class Dialog(Generic[S]):
         """Return the dialog after a reply, from which markup and control characters are removed.
 
         It is `about` a product or picture, by default what the system offers. A reply of which nothing is understood
-        changes nothing, and "like this" alone asks for products like the one talked about. The retriever reads `parts`
+        changes nothing, "like this" alone asks for products like the one talked about, and "something else" for all but
+        that one. The retriever reads `parts`
         of it, if they are given, one by one, and only those that have more than limits such as a price.
 
         Raises TypeError for a reply that is no text.
@@ -175,6 +179,8 @@ class Dialog(Generic[S]):
             return self.about(about).say(text, parts)
         reply = clean(text, LONGEST)
         request, state, offer = self.system.read(reply), self.state, self.offer
+        if not request.understood and request.others and self.system.shows_items and self.offered:
+            return self.pass_over([self.offered])
         if not request.understood:
             alike = request.like_shown and self.system.shows_items and self.offered
             return self.more_like(alike) if alike else self
@@ -185,9 +191,10 @@ class Dialog(Generic[S]):
                 state = self.system.observe(state, offer, Message(texts=[part]), wishes)
         if state is self.state:
             query = Query(self.query.vector_BD, wishes)
-            return replace(self, query=query, before=self, like=request.like_shown)
+            return replace(self, query=query, before=self, like=request.like_shown, passed=())
         query = Query(self._away(state.queries[-1].vector_BD), wishes)
-        return replace(self, state=state, query=query, named=None, before=self, like=request.like_shown)
+        later = replace(self, state=state, query=query, named=None, before=self, passed=())
+        return replace(later, like=request.like_shown)
 
     def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Dialog[S]":
         """Return the dialog whose next reply refers to this product, picture or question, with the same products.
@@ -207,9 +214,11 @@ class Dialog(Generic[S]):
             return dialog.about(step.like).more_like(step.like)
         if step.less_like is not None:
             return dialog.less_like(step.less_like)
+        if step.passed:
+            return dialog.pass_over(step.passed)
         if step.wish is not None or step.dropped is not None:
             wishes = wishes_after(self.system, self.wishes, step)
-            return replace(self, query=Query(self.query.vector_BD, [wishes]), before=self)
+            return replace(self, query=Query(self.query.vector_BD, [wishes]), before=self, passed=())
         if step.text:
             return dialog.about(step.about, step.question).say(step.text, step.says)
         for text in step.says:
@@ -240,7 +249,7 @@ class Dialog(Generic[S]):
             vector_1D = self.system.retriever.embed_images(item.features_BD)  # type: ignore[attr-defined]
         else:
             vector_1D = self.system.gallery.vectors_ND[self._position(item)].float()
-        return replace(self, query=Query(self._away(vector_1D), self.query.wishes), like=True)
+        return replace(self, query=Query(self._away(vector_1D), self.query.wishes), like=True, passed=())
 
     def less_like(self, item: str) -> "Dialog[S]":
         """Return the dialog whose products are less like the product `item`, which is not shown again.
@@ -252,6 +261,12 @@ class Dialog(Generic[S]):
         moved = replace(self, less=(self._position(item),))
         query = Query(moved._away(self.query.vector_BD), self.query.wishes)
         return replace(self, query=query, named=None, before=self, less=(*self.less, *moved.less))
+
+    def pass_over(self, items: Sequence[str]) -> "Dialog[S]":
+        """Return the dialog without these products until the next request; those that are gone are left out."""
+        known = self.system.gallery.items.positions
+        passed = [self._position(item) for item in items if item in known]
+        return replace(self, passed=(*self.passed, *passed), named=None, before=self)
 
     def _away(self, vector_1D: Tensor) -> Tensor:
         """A query moved away from the products that the person wants less of, as by Rocchio (1971)."""

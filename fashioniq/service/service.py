@@ -227,7 +227,8 @@ class Service:
         if request.drop is not None:
             filters, step = without(filters, wishes_of(served, turns), request.drop)
             return Understood(step, HeardReply(), filters)
-        found = understood(served, request, about, question, filters)
+        shown = [str(one["id"]) for one in turns[-1].shown]
+        found = understood(served, request, about, question, filters, shown=shown)
         return found if request.filters is None else found._replace(filters=over(found.filters, filters))
 
     def picture(self, session: SessionRow, n: int) -> bytes:

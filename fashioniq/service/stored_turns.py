@@ -21,6 +21,8 @@ def stored_step(understood: Understood) -> dict[str, Any]:
         found["whole"] = True
     if step.wish is not None:
         found["wish"] = step.wish._asdict()
+    if step.passed:
+        found["passed"] = list(step.passed)
     return found | ({"dropped": step.dropped} if step.dropped is not None else {})
 
 
@@ -45,6 +47,8 @@ def step_of(turn: TurnRow) -> DialogStep:
         return DialogStep(wish=ChosenLabel(**wish))
     if (dropped := turn.heard.get("dropped")) is not None:
         return DialogStep(dropped=dropped)
+    if passed := turn.heard.get("passed"):
+        return DialogStep(passed=tuple(passed))
     about = turn.about if turn.kind == "says" else None
     text = (turn.says or "") if turn.heard.get("whole") else ""
     return DialogStep(tuple(turn.heard.get("clauses", ())), about, turn.question or "", text=text)
@@ -88,6 +92,8 @@ def named(served: Served, turns: Sequence[TurnRow], request: TurnBody) -> str | 
 
 def _names(turn: TurnRow) -> bool:
     """Whether a turn has words, also if they are no longer stored, or a product."""
+    if turn.heard.get("passed"):  # "show me others"
+        return False
     return bool(turn.about or turn.says or turn.word_ids or turn.heard.get("clauses"))
 
 

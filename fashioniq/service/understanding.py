@@ -1,6 +1,6 @@
 """What is understood of a turn: its step in the dialog, the filters after it, and what the person is told about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rapidfuzz.fuzz import ratio
@@ -32,9 +32,16 @@ class Understood(NamedTuple):
 
 
 def understood(
-    served: Served, given: SaidBody, about: str | None, question: str, filters: FiltersBody, *, at: str = ""
+    served: Served,
+    given: SaidBody,
+    about: str | None,
+    question: str,
+    filters: FiltersBody,
+    *,
+    at: str = "",
+    shown: Sequence[str] = (),
 ) -> Understood:
-    """What is understood of a turn about a product, or none, in which these filters held.
+    """What is understood of a turn about a product, or none, in which these filters held and products were `shown`.
 
     Raises Problem for words of which nothing is understood and for unknown labels; `at` is the place of the turn in
     the request.
@@ -55,11 +62,18 @@ def understood(
         )
     if given.says is None:
         return Understood(DialogStep(), HeardReply(), filters)
-    return said(served, given.says, about, question, filters, at=f"{at}/says")
+    return said(served, given.says, about, question, filters, at=f"{at}/says", shown=shown)
 
 
 def said(
-    served: Served, text: str, about: str | None, question: str, filters: FiltersBody, *, at: str
+    served: Served,
+    text: str,
+    about: str | None,
+    question: str,
+    filters: FiltersBody,
+    *,
+    at: str,
+    shown: Sequence[str] = (),
 ) -> Understood:
     """What is understood of words; `at` is their place in the request. Raises Problem if it is nothing."""
     text = scrub(text)
@@ -67,6 +81,8 @@ def said(
     request = system.read(text)
     if not request.understood and request.like_shown and about in system.gallery.items.positions:
         return Understood(DialogStep(like=about), HeardReply(), filters)
+    if not request.understood and request.others and shown and system.shows_items:
+        return Understood(DialogStep(passed=tuple(shown)), HeardReply(), filters)
     if not request.understood:
         raise wrong(at, "no_known_word", "nothing-understood", near=_near(served, request.unknown))
     clauses, cut = shortened(text, served.max_words)

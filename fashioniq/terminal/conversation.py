@@ -109,11 +109,14 @@ class Conversation:
         named = None
         if live is self.live and live.system.shows_items:
             named = live.system.named(words, [product.id for product in self.products])
-        later = live.say(words, about=named)
+        if request.others and not request.understood and live.system.shows_items:
+            later = live.pass_over([product.id for product in self.products])
+        else:
+            later = live.say(words, about=named)
         if request.limits != OfferLimits():
             for name in later.unlimited:
                 print(unknown_of_all(name))
-        if later.allowed_N is not None and not later.nearest(1):
+        if (later.allowed_N is not None or later.passed) and not later.nearest(1):
             print(NONE_LEFT)
             return live
         return later

@@ -1,6 +1,7 @@
 """A live dialog whose words count beside the vectors: wishes hold, corrections reach the retriever, undo and replay."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +23,8 @@ from fashioniq.loop.rollout import System, rollout
 from fashioniq.loop.wording import Wording
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
+from fashioniq.terminal.conversation import Conversation
+from fashioniq.terminal.view import NONE_LEFT
 from fashioniq.users.recorded import RecordedReplies
 
 COLORS, SLEEVES = ("red", "black", "light blue"), ("sleeveless", "long sleeve")
@@ -343,3 +346,27 @@ def test_a_request_by_place_is_searched_as_one_about_the_product_shown_there():
     assert search.search([RequestTurn("like the first, is red", "p5", ("p6",))]) == shown(
         Dialog.start(system()).about("p5").say("like the first, is red"), 8
     )
+
+
+def test_something_else_is_all_but_what_is_shown_until_the_next_request():
+    live = Dialog.start(system()).say("is red")
+    first = shown(live, 8)
+    assert live.offered == first[0]
+    assert shown(live.say("something else"), 7) == first[1:]
+    passed = live.pass_over([*first[:4], "gone"])
+    assert shown(passed, 4) == first[4:] and shown(passed.pass_over(first[4:6]), 2) == first[6:]
+    assert passed.offered == first[4] and passed.undo() is live
+    for back in (passed.about("p0").say("is red"), passed.say("in stock"), passed.more_like("p0")):
+        assert not back.passed
+    everything = passed.pass_over(IDS)
+    assert everything.nearest(8) == [] and shown(everything.say("is black"), 8)
+
+
+def test_a_chat_passes_over_all_that_it_shows(capsys):
+    live = Dialog.start(system()).say("is red")
+    talk = Conversation(live, SimpleNamespace(show=lambda live: live.products(4)))
+    first = shown(live, 8)
+    assert not talk._ended_by("show me others") and [one.id for one in talk.products] == first[4:]
+    for _ in range(10):
+        talk._ended_by("none of these")
+    assert NONE_LEFT in capsys.readouterr().out and talk.products

@@ -212,7 +212,7 @@ def _steps(
             if turn.about is None:
                 counts["turns about no product"] += 1
             elif turn.heard.get("clauses") == []:
-                counts["turns that name limits only, such as a price"] += 1
+                counts["turns without words for the model, such as a price"] += 1
             elif seen:
                 counts["turns after the target was shown"] += 1
             elif turn.about == target:

@@ -50,3 +50,31 @@ def test_like_a_place_may_show_the_product_again_and_the_place_is_no_unknown_wor
         and not request.unknown
         and request.known == (("red",) if "red" in text else ())
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["show me others", "Something else, please.", "none of these!", "do you have anything else?", "ok, more", "next",
+     "zeig mir andere", "hast du noch was anderes?", "die gefallen mir nicht", "nichts davon", "mehr davon bitte"],
+)  # fmt: skip
+def test_a_request_for_others_is_nothing_else(text, english, german):
+    requests = [reader.read(text) for reader in (english, german)]
+    assert [one for one in requests if one.others and not one.understood]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "show more skin",
+        "something else in red",
+        "more sleeves",
+        "please",
+        "",
+        "?",
+        "other colors",
+        "not these red ones",
+    ],
+)
+def test_a_request_with_more_is_not_for_others(text, english):
+    request = english.read(text)
+    assert not request.others or request.understood

@@ -390,3 +390,33 @@ def test_like_a_place_alone_shows_products_like_that_one(talking):
     said = talking.turn(says="like the second one").json()
     session = talking.request("GET").json()["turns"][-1]
     assert (session["kind"], session["about"]) == ("like", shown[1]) and ids(said)[0] == shown[1]
+
+
+def test_others_are_shown_in_place_of_those_of_the_last_answer(talking, client):
+    first = talking.turn(says="is red", k=4).json()
+    others = talking.turn(says="Show me others, please!", k=4).json()
+    assert (
+        set(ids(first)).isdisjoint(ids(others))
+        and held(others) == held(first)
+        and not others["heard"]["unknown"]
+    )
+    turn = talking.request("GET").json()["turns"][-1]
+    assert (turn["kind"], turn["says"], turn["shown"]) == ("says", "Show me others, please!", ids(others))
+    states = client.app.state.service.states
+    states._dialogs.clear()  # as after a restart
+    more = talking.turn(says="none of these", k=4).json()
+    assert set(ids(more)).isdisjoint([*ids(first), *ids(others)])
+    narrower = talking.turn(says="not striped", k=20).json()
+    states._dialogs.clear()
+    assert {*ids(first), *ids(others)} & set(ids(narrower))  # another request
+    talking.request("DELETE", "/turns/2")
+    assert ids(talking.turn(says="more", k=4).json()) == ids(others)
+
+
+def test_others_at_the_beginning_are_not_about_a_product(talking):
+    first, others = ids(talking.started["last"]), ids(talking.turn(says="something else").json())
+    assert set(first).isdisjoint(others)
+    assert talking.turn(says="is red").status_code == 201
+    assert talking.request("GET").json()["turns"][-1]["about"] is None
+    stateless = talking.client.post(PATH, json={"turns": [{"says": "something else"}]})
+    assert stateless.json()["code"] == "nothing-understood"

@@ -175,7 +175,7 @@ def test_words_about_no_product_and_limits_alone_are_no_captions(rows, shop):
     assert [step.text for step in found.sessions[0].steps] == ["is shorter"]
     assert found.counts == {
         "turns about no product": 1,
-        "turns that name limits only, such as a price": 1,
+        "turns without words for the model, such as a price": 1,
     }
 
 
