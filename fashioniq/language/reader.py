@@ -52,6 +52,7 @@ class Reader:
             wishes,
             limits,
             taken_back=frozenset(sentence.taken_back | back),
+            unlike=frozenset(sentence.unlike),
             known=tuple(item.unit.written for item in items),
             unknown=tuple(unit.written for unit in units if unit.unknown and not _said(unit, items)),
             changed=tuple(dict.fromkeys(self._changed(units, items))),

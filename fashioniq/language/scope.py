@@ -31,6 +31,7 @@ class Scope:
         self.units, self.lexicon, self.rules = units, lexicon, lexicon.grammar
         self.items: list[ScopedUnit] = []
         self.taken_back: set[str] = set()
+        self.unlike: set[str] = set()
         self.like_shown = False
         self._denial, self._seen, self._family = "", 0, ""  # kind, items in its scope, family of the last one
         self._denied_at = 0  # place of the denying word
@@ -57,8 +58,7 @@ class Scope:
         if self._denial == "not" and not self._seen and not ahead.joined(self.units, self._denied_at):
             # "stripes are not for me", but not "is grey and does not have a print"
             if len(self.items) == self._part and not ahead.unknown(self.units, self._denied_at):
-                named = {unit.noun for unit in self._nouns}
-                self.taken_back |= named.intersection(self.rules.alternatives)
+                self.unlike |= {unit.noun for unit in self._nouns}.intersection(self.rules.alternatives)
             self._deny_back(self._part)
         self._denial, self._seen, self._less, self._complains = "", 0, False, False
         self._preferred = self._preferred and comma

@@ -182,9 +182,10 @@ class Sentence(Scope):
         number = ahead.next_said(self.units, at)
         if self._denial or number is None or not self.units[number].noun:
             return False
-        if "other" in self.units[at].roles and self.units[number].term is not None:
+        other = "other" in self.units[at].roles
+        if other and self.units[number].term is not None:
             return False  # "another pattern" is a pattern
-        self.taken_back.add(self.units[number].noun)
+        (self.unlike if other else self.taken_back).add(self.units[number].noun)
         self._used.add(number)
         if "any" in self.units[at].roles and any(
             "but" in unit.roles for unit in self.units[number + 1 : number + 2]

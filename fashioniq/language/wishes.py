@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from fashioniq.language.terms import NAME, PERSON
@@ -97,6 +97,7 @@ class ParsedRequest(NamedTuple):
     wishes: tuple[Wish, ...] = ()
     limits: OfferLimits = OfferLimits()
     taken_back: frozenset[str] = frozenset()  # families and labels that no longer matter; "*" for everything
+    unlike: frozenset[str] = frozenset()  # families of which the product should have others: "another color"
     known: tuple[str, ...] = ()  # understood content words, after correction
     unknown: tuple[str, ...] = ()  # content words that were not understood
     changed: tuple[tuple[str, str], ...] = ()  # as written, and what was searched for instead
@@ -111,7 +112,9 @@ class ParsedRequest(NamedTuple):
     @property
     def understood(self) -> bool:
         """Whether the text said anything that a search can use."""
-        return bool(self.wishes or self.known or self.taken_back or self.limits != OfferLimits())
+        return bool(
+            self.wishes or self.known or self.taken_back or self.unlike or self.limits != OfferLimits()
+        )
 
 
 class Wishes(NamedTuple):
@@ -135,9 +138,10 @@ class Wishes(NamedTuple):
         if EVERYTHING in request.taken_back:
             return Wishes().after(request._replace(taken_back=frozenset()), labels, lexicon, price_minor)
         before = [_taken_back(wish, request.taken_back) for wish in self.held]
-        held = [wish for wish in before if wish is not None]
+        held = [wish for wish in before if wish and (wish.denied or wish.family not in request.unlike)]
         fresh: list[Wish] = []
-        for wish in sorted(request.wishes, key=lambda wish: not wish.step):  # so that denials narrow steps
+        said = (*_unlike(request.unlike, labels, self.held, lexicon), *request.wishes)
+        for wish in sorted(said, key=lambda wish: not wish.step):  # so that denials narrow steps
             if wish.step:
                 wish = _resolved(wish, frozenset(labels or ()), lexicon, held)
                 if not wish.labels:
@@ -149,9 +153,20 @@ class Wishes(NamedTuple):
         gone = _wanted(self.held) - _wanted(after)
         return Wishes(
             after,
-            self.limits.without(request.taken_back).after(request.limits, price_minor),
+            self.limits.without(request.taken_back | request.unlike).after(request.limits, price_minor),
             (*(_left_out(text, gone) for text in self.asserted), request.asserted),
         )
+
+
+def _unlike(
+    families: Iterable[str], labels: Collection[str] | None, held: Iterable[Wish], lexicon: Lexicon
+) -> Iterator[Wish]:
+    """Denials of what the product has of these families, or without one, of what was wanted."""
+    for family in sorted(families):
+        if labels is None:
+            labels = {label for wish in held if not wish.denied for label in wish.labels}
+        if found := lexicon.of_family(family).intersection(labels):
+            yield Wish(found, " or ".join(sorted(found)), (0, 0), family, denied=True)
 
 
 def _wanted(wishes: Iterable[Wish]) -> set[str]:

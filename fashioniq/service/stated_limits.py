@@ -21,7 +21,7 @@ def filters_after(
     A limit is no filter where nothing is known of any product, such as a price in a shop without prices. Without a
     product to compare with, the lowest range of prices is cheap, and the highest is expensive.
     """
-    limits, back = request.limits, request.taken_back
+    limits, back = request.limits, request.taken_back | request.unlike
     if limits == OfferLimits() and not back:
         return filters, ()
     limits, notes = _known(served, limits)

@@ -348,6 +348,23 @@ def test_a_request_by_place_is_searched_as_one_about_the_product_shown_there():
     )
 
 
+def test_another_color_is_not_that_of_the_product_nor_the_one_that_was_wanted():
+    wanted = Dialog.start(system()).say("is red")
+    for live in (wanted.say("another color"), wanted.about("p0").say("I don't like the color")):
+        assert [(wish.labels, wish.denied) for wish in live.wishes.held] == [({"red"}, True)]
+        assert set(shown(live, 16)) == with_labels("black") | with_labels("light blue")
+    black = wanted.about("p1").say("in another color")
+    assert [(wish.labels, wish.denied) for wish in black.wishes.held] == [({"black"}, True)]
+    both = wanted.say("another color").about("p1").say("another color, please")
+    assert set(shown(both, 8)) == with_labels("light blue")
+    said = wanted.about("p1").say("in a different color, red")
+    assert [(wish.labels, wish.denied) for wish in said.wishes.held] == [({"black"}, True), ({"red"}, False)]
+    before = Dialog.start(system()).about(None).say("is red").about(None)
+    assert [(wish.labels, wish.denied) for wish in before.say("other colors").wishes.held] == [
+        ({"red"}, True)
+    ]
+
+
 def test_something_else_is_all_but_what_is_shown_until_the_next_request():
     live = Dialog.start(system()).say("is red")
     first = shown(live, 8)

@@ -129,6 +129,7 @@ def in_short(request):
     """Wishes, what is taken back, and unknown words, separated by commas."""
     parts = [said(wish) for wish in request.wishes]
     parts += [f"any {what}" for what in sorted(request.taken_back)]
+    parts += [f"other {what}" for what in sorted(request.unlike)]
     parts += [f"?{word.lower()}" for word in request.unknown]
     return ", ".join((["like"] if request.like_shown else []) + parts)
 
