@@ -101,7 +101,7 @@ class Dialog(Generic[S]):
             return self.named
         if self.system.shows_items and self.state.queries:
             cost_11, item_11 = self.system.gallery.top(self.query, 1, self.exclude_1K, self.allowed_N)
-            if cost_11.isfinite().all():  # some product is within the limits and was not talked about
+            if cost_11.isfinite().any():  # some product is within the limits and was not talked about
                 return Message(item_B=item_11[:, 0])
         return self.system.offer(self.state)
 

@@ -235,6 +235,7 @@ def test_limits_that_are_said_hold_until_they_are_taken_back():
     cheaper = live.about("p5").say("cheaper")
     assert set(shown(cheaper, 24)) == set(IDS[:5])
     assert shown(cheaper.say("under 1 euro"), 24) == [] and cheaper.say("under 1 euro").offered in IDS
+    assert Dialog.start(priced(offers)).say("is red").say("under 1 euro").offered in IDS
 
 
 def test_other_currencies_and_unknown_offers_are_not_within_a_limit():
