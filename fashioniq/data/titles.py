@@ -1,5 +1,6 @@
 """Product texts in a Fashion IQ folder: the rows of titles/<category>.<split>.json."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from fashioniq.files import UserError, read_json
 
 TEXTS = ("summary", "description")  # columns used in addition to the title
 NO_VALUE = {"", "na", "n/a", "none", "null", "nan", "-"}
+_BETWEEN_VALUES = re.compile(r"[|;]|,(?=\s)")  # "red, blue" are two values, "2,5 cm" is one
 
 
 def product_rows(catalog: Catalog, split: str) -> dict[str, dict[str, Any]]:
@@ -32,9 +34,11 @@ def text_of(row: Mapping[str, Any]) -> str:
 
 
 def values_of(row: Mapping[str, Any], column: str) -> list[str]:
-    """Values in a column of a row, in lower case. Several values are a list or separated by |."""
+    """Values in a column of a row, in lower case. Several are a list, or separated by |, semicolons or commas."""
     values = (
-        " ".join(part.lower().split()) for value in _strings(row.get(column)) for part in value.split("|")
+        " ".join(part.lower().split())
+        for value in _strings(row.get(column))
+        for part in _BETWEEN_VALUES.split(value)
     )
     return [value for value in values if value not in NO_VALUE]
 

@@ -49,5 +49,7 @@ def test_a_title_that_is_too_long_is_none():
 def test_values_of_a_column_are_none_one_or_several():
     assert values_of({"colour": "Navy  Blue"}, "colour") == ["navy blue"]
     assert values_of({"colour": "Red | NA|Blue"}, "colour") == ["red", "blue"]
+    assert values_of({"colour": "Red, Blue;NA; Dark Green"}, "colour") == ["red", "blue", "dark green"]
+    assert values_of({"heel": "2,5 cm"}, "heel") == ["2,5 cm"]
     assert values_of({"size": [38, "M", None, True]}, "size") == ["38", "m"]
     assert values_of({}, "colour") == values_of({"colour": "-"}, "colour") == []
