@@ -36,7 +36,7 @@ jupyter:
 
 """
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-NUMBER = re.compile(r"-?\d+(?:[.,:]\d+)*")
+NUMBER = re.compile(r"[+-]?\d+(?:[.,:]\d+)*")
 
 
 def notebook(text: str) -> nbformat.NotebookNode:

@@ -330,7 +330,7 @@ def test_every_chat_is_a_line_of_the_log_and_an_empty_one_is_none(retriever, cha
             {"run": "CAPTIONER"},
             "expected a retriever or a dialog encoder or a chatsearcher or a zero-shot search, found a captioner",
         ),
-        ({"run": "RETRIEVER", "features": "nowhere"}, "the feature store nowhere is missing"),
+        ({"run": "RETRIEVER", "features": "nowhere"}, "there is no feature store nowhere"),
         ({"run": "RETRIEVER", "data": "nowhere"}, "there is no folder nowhere"),
         ({"run": "RETRIEVER", "category": "shirts"}, "was trained on dresses, not on shirts"),
         ({"run": "RETRIEVER", "encoder": "clip"}, "--run and --encoder cannot be combined"),
