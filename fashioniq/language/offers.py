@@ -27,9 +27,13 @@ class OfferReader:
         self._currency_of = currencies
         money = rf"(?:{_any(currencies, bounded=False)})(?![^\W\d_])"
         before, after = rf"(?:(?P<money%s>{money})\s*)?", rf"(?:\s*(?P<currency%s>{money}))?"
-        said = {word: number for number, words in given["numbers"].items() for word in split(words)}
-        self._numbers = {folded(word): number for word, number in said.items()}
-        number = rf"(?:{_AMOUNT}|{_any(said)})"
+        said = {word: int(number) for number, words in given["numbers"].items() for word in split(words)}
+        self._numbers, self._number = {folded(word): said[word] for word in said}, _compile(_any(said))
+        below = [_any(word for word in said if least <= said[word] < 10 * least) for least in (1, 10, 100)]
+        ones, tens, hundreds = below  # ones alone are no prices: "at least one"
+        number = rf"{tens}(?:[\s\-]+{ones})?"
+        # atomic: "a hundred and fifty" is no range
+        number = rf"(?:{_AMOUNT}|(?>{hundreds}(?:[\s\-]+(?:and\s+)?{number})?|{number}))"
         self._amount = _compile(number)
         self._aged = _compile(rf"{_any(word for words in rules.persons for word in words)}\s*$")
         amount = rf"{before}(?P<amount%s>{number}){after}"
@@ -139,8 +143,8 @@ class OfferReader:
 
     def _minor(self, amount: str) -> int | None:
         """Amount in minor units with two decimals."""
-        if (number := self._numbers.get(folded(amount))) is not None:
-            return int(number) * 100
+        if words := self._number.findall(amount):
+            return sum(self._numbers[folded(word)] for word in words) * 100
         parsed = Price.fromstring(amount.strip().removesuffix("-").rstrip(".,")).amount
         return round(parsed * 100) if parsed is not None else None
 
