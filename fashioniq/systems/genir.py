@@ -132,12 +132,9 @@ def _users(options: EvalGenIR, world: World, costs: Costs) -> Callable[[], User]
     """Function that creates the user of a batch, who remembers what was said."""
     ids, images = world.gallery.items.ids, world.catalog.images
     if options.user == "labels":
-        sight = None
-        if options.feedback != "verbal":
-            sight, _ = (
-                world.seen,
-                world.features_of,
-            )  # refuses a missing predictor before a picture is generated
+        sight = None if options.feedback == "verbal" else world.seen
+        if sight:
+            _ = world.features_of  # a missing predictor is refused before a picture is generated
         labels = [world.catalog.labels.get(name, []) for name in ids]
         return lambda: Correcting(world.describer, labels, sight, options.details, options.seed)
     if plugins.is_from_outside("users", options.user):
