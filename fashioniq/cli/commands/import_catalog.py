@@ -51,13 +51,14 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
         print(f"  {_folders(report)}")
     for reason, number in report.dropped.items():
         print(f"  dropped: {number} × {reason}")
-    _print_repeated(report.dropped, source)
     for reason, number in report.skipped.items():
         print(f"  not unpacked: {number} × {reason}")
     if report.dropped or report.skipped:
         print(f"  each is listed in {settings.data / 'dropped.json'}")
     if any(source.offers):
         print(f"  {report.offers} products have an offer")
+        if REPEATED in report.dropped:
+            print("  of rows with one id, sizes and the lowest price are of those that are not sold out")
         _print_unread(report.unread, settings)
     if report.encoded:
         first = report.encoded[0]
@@ -89,14 +90,6 @@ def _update(source: ImportSource, settings: ImportCatalog) -> OfferReport:
     _print_unread(report.unread, settings, bool(report.dropped))
     print("a running `fashioniq serve` has them once its run is registered again, with POST /v1/models")
     return report
-
-
-def _print_repeated(dropped: Mapping[str, int], source: ImportSource) -> None:
-    """Say what is made of a table with a row for each size."""
-    if REPEATED in dropped and any(source.offers):
-        print(
-            "  the offers of rows with one id are joined: sizes and lowest price of those that are not sold out"
-        )
 
 
 def _print_unread(unread: Mapping[str, int], settings: ImportCatalog, more: bool = False) -> None:

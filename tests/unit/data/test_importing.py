@@ -1176,7 +1176,7 @@ def test_a_table_with_a_row_for_each_size_is_told_how_it_was_read(shop, capsys):
     given = ["--images", shop.images, "--workers", 0]
     assert main([*map(str, [*names, "--data", shop.out, *given])]) == 0
     printed = capsys.readouterr().out
-    assert "dropped: 20 × repeated id" in printed and "offers of rows with one id are joined" in printed
+    assert "dropped: 20 × repeated id" in printed and "of rows with one id" in printed
     imported = read_offers(offers_file(shop.out, "shirts"))
     assert len({offer.sizes for offer in imported.values()}) == 1 and "Party" in imported["s000"].sizes
     assert main([*map(str, [*names, "--data", shop.out])]) == 0  # an update of the offers
