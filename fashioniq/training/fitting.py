@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
@@ -179,8 +180,9 @@ def fit(
     if missing := sorted(best.best.keys() - figures.keys()):
         raise UserError(f"{run / 'model.json'} lacks {missing[0]}; start another run with --run")
     if best.trained:
-        told.provenance = best.provenance()  # of the whole training, not until its best epoch
-        write_run(run, told)
+        # of the whole training, not until its best epoch; the data may have been moved since that
+        whole = msgspec.structs.replace(told, provenance=best.provenance(), data=about.data)
+        write_run(run, whole)
     return figures
 
 

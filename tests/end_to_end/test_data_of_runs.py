@@ -1,7 +1,10 @@
 """Evaluations read the catalog, the category and the feature store that their run was trained on."""
 
 import json
+import shutil
 from pathlib import Path
+
+import torch
 
 from fashioniq.cli import main
 
@@ -40,3 +43,16 @@ def test_without_a_run_the_category_is_asked_for(capsys, tmp_path):
     for arguments in (["eval-dialogs", "--run", "bm25", "--user", "human"], ["eval-captions"]):
         assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
         assert "no category given; give --category" in capsys.readouterr().err
+
+
+def test_a_resumed_run_has_the_folder_of_its_data_though_no_epoch_is_better(vector_runs, tmp_path, project):
+    run, moved = tmp_path / "run", tmp_path / "moved"
+    options = {"category": "dresses", "features": vector_runs.store, "run": run, "users": "recorded"}
+    options |= {"model.kind": "linear", "schedule": "constant"}
+    project.run("train-retriever", **options, data=vector_runs.catalog, epochs=1)
+    checkpoint = torch.load(run / "last.ckpt")
+    checkpoint["callbacks"]["KeepBest"]["best"]["val_score"] = 1e9
+    torch.save(checkpoint, run / "last.ckpt")
+    shutil.copytree(vector_runs.catalog, moved)
+    project.run("train-retriever", **options, data=moved, epochs=2, resume=True)
+    assert Path(json.loads((run / "model.json").read_text())["data"]["folder"]) == moved
