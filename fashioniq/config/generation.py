@@ -83,7 +83,7 @@ class Generation:
     predictor: Path | None = option(
         None,
         "run of train-attributes that computed the features; it embeds the generated pictures (not needed with "
-        "a pretrained encoder), and reads what is shown to GenIR's user labels",
+        "a pretrained encoder), and reads what is shown to GenIR's --user labels",
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)

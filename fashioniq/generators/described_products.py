@@ -122,8 +122,8 @@ def features_of_pictures(predictor: Path | None, store: FeatureStore, device: st
     """Encoder of pictures that are no products. Raises UserError without --predictor."""
     if predictor is None:
         raise UserError(
-            "generated pictures are embedded like the products, and the user labels reads what is shown, by the "
-            "attribute predictor; give the run of train-attributes that computed the features with --predictor"
+            "an attribute predictor embeds generated pictures, and reads what is shown to --user labels; give the run "
+            "of train-attributes that computed the features with --predictor"
         )
     return PictureFeatures(store, predictor, device)
 
