@@ -72,8 +72,9 @@ def data_of(
 
     Raises UserError if there is none, or without a category.
     """
-    catalog = catalog_of(run, data, category)
-    own = first_path(settings_of(run).get("features")) if run and data is None else None
+    catalog, settings = catalog_of(run, data, category), settings_of(run) if run else {}
+    # the vectors of a search without training are those of its encoder alone
+    own = first_path(settings.get("features")) if data is None or settings.get("encoder") else None
     return catalog, open_store(catalog.root, catalog.category, features or own)
 
 

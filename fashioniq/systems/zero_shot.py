@@ -33,7 +33,7 @@ from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
 from fashioniq.runs.galleries import gallery_of
-from fashioniq.runs.training_data import Selection, data_of, first_path, settings_of
+from fashioniq.runs.training_data import Selection, data_of, settings_of
 from fashioniq.runs.weights import save_model, save_wording
 from fashioniq.runs.wording import wanted_by, with_words_of
 from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retriever
@@ -183,8 +183,8 @@ def _fit(
 
 def load(run: Path, chosen: Selection) -> System:
     """Load the system of a run that `prepare` wrote. Raises UserError if a file is missing or does not match."""
-    own, device = first_path(settings_of(run).get("features")), pick_device(chosen.device)
-    catalog, store = data_of(run, chosen.data, chosen.category, chosen.features or own)
+    catalog, store = data_of(run, chosen.data, chosen.category, chosen.features)
+    device = pick_device(chosen.device)
     retriever = load_retriever(run, catalog, store, device)
     items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(device)
     gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)

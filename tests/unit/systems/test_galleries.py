@@ -15,6 +15,8 @@ from torch.nn.functional import normalize
 
 from fashioniq import encoders
 from fashioniq.askers.best_item import BestItem
+from fashioniq.cli.inputs import check_inputs
+from fashioniq.config import Search
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items, Rows
@@ -29,7 +31,7 @@ from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.runs import ZeroShotRun, galleries, read_run
 from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
-from fashioniq.runs.training_data import Selection, settings_of
+from fashioniq.runs.training_data import Selection, data_of, settings_of
 from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever
 from fashioniq.systems import chatir, fashion_iq, load, zero_shot
 
@@ -295,6 +297,12 @@ def test_features_that_were_removed_are_extracted_again(own, letters):
     shutil.rmtree(features)
     assert zero_shot.prepare("blind", own, "dresses", device="cpu") == run
     assert len(FeatureStore(features).ids) == len(Catalog(own, "dresses").all_ids())
+
+
+def test_a_search_without_training_has_its_own_features_also_of_another_folder(own, letters):
+    run = zero_shot.prepare("blind", own, "dresses", device="cpu")
+    check_inputs(Search(run=run, text="a dress", data=own, verify=True))
+    assert data_of(run, own, None, None)[1].root == Path(settings_of(run)["features"])
 
 
 def test_the_means_are_those_of_products_and_of_labels(own, letters, shop, seen):
