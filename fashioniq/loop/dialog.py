@@ -70,8 +70,8 @@ class Dialog(Generic[S]):
 
     Products are shown in the order of `query`, without those that were talked about, unless the last request asks for
     products `like` them, and without those that the person wants `less` of. Those `passed` over come back with the next
-    request. `named` is an offer in place of the
-    asker's: a product that the person named, or what was offered when the dialog was recorded.
+    request. `named` is an offer in place of the asker's: a product that the person named, or what was offered when the
+    dialog was recorded.
     """
 
     system: System[S]
@@ -168,8 +168,8 @@ class Dialog(Generic[S]):
 
         It is `about` a product or picture, by default what the system offers. A reply of which nothing is understood
         changes nothing, "like this" alone asks for products like the one talked about, and "something else" for all but
-        that one. The retriever reads `parts`
-        of it, if they are given, one by one, and only those that have more than limits such as a price.
+        that one. The retriever reads `parts` of it, if they are given, one by one, and only those that have more than
+        limits such as a price.
 
         Raises TypeError for a reply that is no text.
         """
