@@ -421,7 +421,7 @@ def compare(
     *,
     seed: int = ...,
     runs: Sequence[str | Path] = ...,
-    measure: str = ...,
+    measure: str | None = ...,
     turn: int | None = ...,
     out: str | Path | None = ...,
 ) -> dict[str, Any]: ...

@@ -150,11 +150,15 @@ class Compare(Seeded):
         "output folders of eval-dialogs; each is compared with the first; A,B,C are seeds of one model",
         positional="RUN",
     )
-    measure: str = option(
-        "R@10", "measure: P, MRR (mean reciprocal rank), R@N at the turn, or Hits@N at any turn up to it"
+    measure: str | None = option(
+        None,
+        "measure: P, MRR (mean reciprocal rank), R@N at the turn, or Hits@N at any turn up to it (default: R@10; of "
+        "question dialogs Hits@10)",
     )
     turn: int | None = option(
-        None, "turn to compare, from 1 (default: the last turn of all evaluations)", least=1
+        None,
+        "turn to compare, from 1, or round of question dialogs, from 0 (default: the last one of all evaluations)",
+        least=0,
     )
     out: Path | None = option(
         None,

@@ -23,8 +23,14 @@ class Metrics(msgspec.Struct, kw_only=True):
     """Keys of every metrics.json."""
 
     PROTOCOL: ClassVar[str]
+    UNIT: ClassVar[str] = ""  # of dialogs: turn or round
     protocol: str
     provenance: Provenance | UnsetType = UNSET
+
+    @property
+    def table(self) -> Sequence[SomeMeasures]:
+        """Measures of dialogs after each turn or round."""
+        return getattr(self, f"{self.UNIT}s", [])
 
     def plain(self) -> dict[str, Any]:
         """Content of metrics.json; the keys of `facts` take its place, also those of a system's own."""
@@ -47,6 +53,7 @@ class TurnMetrics(Metrics, kw_only=True):
     """metrics.json of dialogs that refer to products."""
 
     PROTOCOL: ClassVar[str] = "Fashion IQ dialogs"
+    UNIT: ClassVar[str] = "turn"
     gallery: int
     dialogs: int
     facts: TurnFacts = msgspec.field(default_factory=TurnFacts)
@@ -56,9 +63,7 @@ class TurnMetrics(Metrics, kw_only=True):
 
 
 class SessionMetrics(TurnMetrics, kw_only=True):
-    """metrics.json of recorded sessions with the same number of turns; `clean` are the measures of the clean
-    ones.
-    """
+    """metrics.json of recorded sessions with the same number of turns; `clean` are the measures of the clean ones."""
 
     PROTOCOL: ClassVar[str] = "recorded sessions"
     facts: SessionFacts
@@ -66,10 +71,9 @@ class SessionMetrics(TurnMetrics, kw_only=True):
 
 
 class RoundCosts(msgspec.Struct):
-    """Costs of a round, means per dialog: words of the system's question and of the user's reply, pictures
-    generated, those of them that failed, the shares of dialogs without a usable picture and with an unchanged
-    prompt, and seconds of generation; the most memory of the GPU in GB until its end; and the share of the pictures
-    judged by people that they found useful.
+    """Costs of a round, means per dialog: words of the system's question and of the user's reply, pictures generated,
+    those of them that failed, the shares of dialogs without a usable picture and with an unchanged prompt, and seconds
+    of generation; the most memory of the GPU in GB until its end; and the share of the judged pictures found useful.
     """
 
     round: int
@@ -85,9 +89,7 @@ class RoundCosts(msgspec.Struct):
 
 
 class EarlyStop(msgspec.Struct):
-    """Measures if every dialog ended after the first round that left the ten best products the same, and the
-    mean number of that round.
-    """
+    """Measures if dialogs ended after the first round that left the ten best products the same, and its mean number."""
 
     rounds: float
     measures: SomeMeasures
@@ -97,6 +99,7 @@ class RoundMetrics(Metrics, kw_only=True):
     """metrics.json of dialogs of questions and answers."""
 
     PROTOCOL: ClassVar[str] = "ChatIR"
+    UNIT: ClassVar[str] = "round"
     name: str
     gallery: int
     dialogs: int
@@ -109,11 +112,9 @@ class RoundMetrics(Metrics, kw_only=True):
     def cost_table(self) -> list[list[str]]:
         """Header and rows of a table of the costs; columns in which no round has any are left out."""
         rows = self.costs or []
-        columns = {
-            name: places for name, places in COSTS.items() if any(_is_there(row, name) for row in rows)
-        }
-        cells = [[_decimal(getattr(row, name), places) for name, places in columns.items()] for row in rows]
-        named = [name.replace("_", " ") for name in columns]
+        shown = {name: places for name, places in COSTS.items() if any(_is_there(row, name) for row in rows)}
+        cells = [[_decimal(getattr(row, name), places) for name, places in shown.items()] for row in rows]
+        named = [name.replace("_", " ") for name in shown]
         return [["round", *named], *([str(row.round), *cell] for row, cell in zip(rows, cells, strict=True))]
 
 
@@ -270,6 +271,7 @@ KINDS: dict[str, type[Any]] = {
         RequestMetrics,
     )
 }
+DialogMetrics = TurnMetrics | RoundMetrics
 M = TypeVar("M", bound=Metrics)
 
 
@@ -285,8 +287,8 @@ def _grouped(content: Mapping[str, Any], kind: type[Metrics]) -> dict[str, Any]:
     return {**{key: value for key, value in content.items() if key in known}, "facts": further}
 
 
-def read_metrics(path: Path, what: str, kind: type[M], repair: str) -> M:
-    """Read a metrics.json of a kind; `Metrics` stands for all kinds. `what` and `repair` are for errors.
+def read_metrics(path: Path, what: str, kind: type[M] | tuple[type[M], ...], repair: str) -> M:
+    """Read a metrics.json of a kind, or of one of several; `Metrics` is any. `what` and `repair` are for errors.
 
     Raises UserError if it is missing, of another kind, lacks a key, or has a value of a wrong type.
     """

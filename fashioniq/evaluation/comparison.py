@@ -1,4 +1,4 @@
-"""Evaluations side by side: measures after every turn, and whether differences are significant, by bootstrap
+"""Evaluations side by side: measures after every turn or round, and whether differences are significant, by bootstrap
 intervals and randomisation tests, paired by target.
 """
 
@@ -20,6 +20,7 @@ from fashioniq.evaluation.results import (
     stated,
 )
 from fashioniq.files import UserError, one_line, together, write_json, write_text
+from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
 from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
@@ -28,7 +29,8 @@ from fashioniq.report.tables import csv_table, latex_table, print_table
 from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
 
 SAMPLES = 10_000  # of the bootstrap, and permutations of the test
-BY_TURN = ("P", "R@10", "R@50")  # measures of Fashion IQ's tables
+MEASURE = {"turn": "R@10", "round": HITS}  # compared by default
+BY_TURN = {"turn": ("P", "R@10", "R@50"), "round": (HITS, "R@10", "P")}  # of Fashion IQ's tables, of ChatIR's
 HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p corrected")
 
 
@@ -61,15 +63,17 @@ def compare(settings: Compare) -> dict[str, Any]:
     if len({one.folder.resolve() for one in evaluations}) < len(evaluations):
         raise UserError("an evaluation is listed twice; give each folder once")
     notes = notes_on_differences(evaluations)
-    last = min(one.rank_BT.shape[1] for one in evaluations)
-    turn = settings.turn or last
-    if turn > last:
+    unit, first = evaluations[0].metrics.UNIT, evaluations[0].first_turn
+    turns = min(one.rank_BT.shape[1] for one in evaluations)
+    last = first + turns - 1
+    turn = last if settings.turn is None else settings.turn
+    if not first <= turn <= last:
         raise UserError(
-            f"--turn is {turn}, but the shortest of these evaluations has {last} turns; give at most {last}"
+            f"--turn is {turn}, but the shortest of these evaluations has {last} {unit}s; give {first} to {last}"
         )
-    names = _names([group[0].folder for group in groups])
+    names, measured = _names([group[0].folder for group in groups]), settings.measure or MEASURE[unit]
     models = [
-        _model(name, group, settings.measure, turn, last) for name, group in zip(names, groups, strict=True)
+        _model(name, group, measured, turn - first, turns) for name, group in zip(names, groups, strict=True)
     ]
     targets = evaluations[0].targets
     if len(set(targets)) < 2:
@@ -77,8 +81,8 @@ def compare(settings: Compare) -> dict[str, Any]:
             f"expected at least two targets, found one in {evaluations[0].folder}; a test needs several"
         )
     comparison = {
-        "measure": settings.measure,
-        "turn": turn,
+        "measure": measured,
+        unit: turn,
         **{
             key: stated(evaluations[0].metrics, key) or None
             for key in ("protocol", "category", "split", "gallery")
@@ -90,28 +94,28 @@ def compare(settings: Compare) -> dict[str, Any]:
         "notes": notes,
         "models": _against_first(models, targets, settings),
     }
-    _print_comparison(comparison)
+    _print_comparison(comparison, f"{unit} {turn}")
     if settings.out:
         with together(settings.out, "comparison.json", "compare*.html"):
             _write(settings.out, comparison, models, settings.seed)
         print(
-            f"results in {settings.out}, measures after every turn in {settings.out / 'turns.txt'}, paired dialogs in "
-            f"{settings.out / _page(1)}"
+            f"results in {settings.out}, measures after every {unit} in {settings.out / 'turns.txt'}, paired "
+            f"dialogs in {settings.out / _page(1)}"
         )
     return comparison
 
 
-def _model(name: str, seeds: list[EvaluationFolder], measured: str, turn: int, last: int) -> _Model:
+def _model(name: str, seeds: list[EvaluationFolder], measured: str, column: int, turns: int) -> _Model:
     try:
         value_SBT = {
             one: np.stack(
-                [per_dialog(one, seed.rank_BT[:, :last], seed.metrics.gallery).numpy() for seed in seeds]
+                [per_dialog(one, seed.rank_BT[:, :turns], seed.metrics.gallery).numpy() for seed in seeds]
             )
-            for one in dict.fromkeys((*BY_TURN, measured))
+            for one in dict.fromkeys((*BY_TURN[seeds[0].metrics.UNIT], measured))
         }
     except ValueError as error:
         raise UserError(f"--measure: {error}") from error
-    value_SB = value_SBT[measured][:, :, turn - 1]
+    value_SB = value_SBT[measured][:, :, column]
     return _Model(
         f"{name} ({len(seeds)} seeds)" if len(seeds) > 1 else name,
         seeds,
@@ -175,10 +179,10 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
     ]
 
 
-def _print_comparison(comparison: dict[str, Any]) -> None:
-    of = f"{comparison['category']}, {comparison['split']} split"
+def _print_comparison(comparison: dict[str, Any], after: str) -> None:
+    of = f"{comparison['category']}, {comparison['split']} split, " if comparison["category"] else ""
     counts = f"{comparison['dialogs']} dialogs, gallery {comparison['gallery']}"
-    print(one_line(f"{comparison['measure']} after turn {comparison['turn']}: {of}, {counts}"))
+    print(one_line(f"{comparison['measure']} after {after}: {of}{counts}"))
     decimals = measure(comparison["measure"]).decimals
     print_table(HEADER, [_cells(row, decimals) for row in comparison["models"]])
     print(_method(comparison))
@@ -197,7 +201,9 @@ def _method(comparison: dict[str, Any]) -> str:
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
     first = models[0]
-    cards, missing = item_cards(first.seeds[0].metrics)
+    unit, first_turn = first.seeds[0].metrics.UNIT, first.seeds[0].first_turn
+    named = [one.metrics for model in models for one in model.seeds if one.metrics.facts.data]
+    cards, missing = item_cards((named or [first.seeds[0].metrics])[0])
     rows, decimals = comparison["models"], measure(comparison["measure"]).decimals
     keys = ("model", "mean", "deviation", "difference", "low", "high", "p", "p_corrected")
     flat = [
@@ -206,12 +212,12 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
     write_text(out / "comparison.csv", csv_table(keys, [[row[key] for key in keys] for row in flat]))
     by_turn = {model.name: model.by_turn for model in models}
     for file, table in (("turns.txt", turns_text), ("turns.csv", turns_csv), ("turns.tex", turns_latex)):
-        write_text(out / file, table(by_turn))
+        write_text(out / file, table(by_turn, unit, first_turn))
     write_text(out / "comparison.tex", latex_table(HEADER, [_cells(row, decimals) for row in rows]))
     for number, other in enumerate(models[1:], 1):
         row = rows[number]
         finding = (
-            f"{comparison['measure']} after turn {comparison['turn']}: A {rows[0]['mean']:.{decimals}f}, B "
+            f"{comparison['measure']} after {unit} {comparison[unit]}: A {rows[0]['mean']:.{decimals}f}, B "
             f"{row['mean']:.{decimals}f}; "
             f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
         )
@@ -224,7 +230,7 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
             names=(first.name, other.name),
             metrics=(ours.metrics, theirs.metrics),
             dialogs=(ours.dialogs, theirs.dialogs),
-            turn=comparison["turn"],
+            turn=comparison[unit],
             finding=finding,
             notes=notes,
             cards=cards,

@@ -10,15 +10,16 @@ import msgspec
 import torch
 from torch import Tensor
 
+from fashioniq import plugins
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialog_log import LoggedDialog, read_dialogs
-from fashioniq.data.evaluations import TurnMetrics, read_metrics
+from fashioniq.data.evaluations import DialogMetrics, RoundMetrics, TurnMetrics, read_metrics
 from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, why
 
-_SAME = {"category": "category", "split": "split", "gallery": "gallery size"}
+_SAME = {"protocol": "protocol", "category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
     "user": "user",
     "decoding": "decoding of the user",
@@ -29,15 +30,22 @@ _BETTER_SAME = {
     "coverage": "coverage",
     "fingerprint": "fingerprint of splits and captions",
 }
+_BETTER_SAME_IN_ROUNDS = {
+    "search_space": "search space",
+    "coverage": "coverage",
+    "user": "user",
+    "details": "number of attributes in the user's first words (--details)",
+}
 
 
 @dataclass(frozen=True)
 class EvaluationFolder:
-    """Metrics of one folder, and its dialogs, sorted by target."""
+    """Metrics of one folder, its dialogs, sorted by target, and the number of their first turn."""
 
     folder: Path
-    metrics: TurnMetrics
+    metrics: DialogMetrics
     dialogs: list[LoggedDialog]
+    first_turn: int
 
     @property
     def targets(self) -> list[str]:
@@ -63,18 +71,23 @@ def read_evaluation(folder: Path) -> EvaluationFolder:
             "RUN/dialogs-test, or that of one user in it"
         )
     repair = "give a folder of eval-dialogs such as RUN/dialogs-test"
-    metrics = read_metrics(folder / "metrics.json", "the evaluation's metrics", TurnMetrics, repair)
-    if [turn.get("turn") for turn in metrics.turns] != list(range(1, len(metrics.turns) + 1)):
-        raise UserError(f"{folder / 'metrics.json'} is damaged, its turns are not numbered from 1; {repair}")
+    kinds = (TurnMetrics, RoundMetrics)
+    metrics = read_metrics(folder / "metrics.json", "the evaluation's metrics", kinds, repair)
+    assert isinstance(metrics, kinds), "read_metrics checks it"
+    first = plugins.find("protocols", metrics.protocol).first_turn
+    if [row.get(metrics.UNIT) for row in metrics.table] != list(range(first, first + len(metrics.table))):
+        raise UserError(
+            f"{folder / 'metrics.json'} is damaged, its {metrics.UNIT}s are not numbered from {first}; {repair}"
+        )
     path = folder / "dialogs.jsonl"
     try:
         dialogs = read_dialogs(path)
         # The sort is stable: dialogs with the same target keep their order.
         evaluation = EvaluationFolder(
-            folder, metrics, sorted(dialogs, key=lambda dialog: dialog.target or "")
+            folder, metrics, sorted(dialogs, key=lambda dialog: dialog.target or ""), first
         )
         complete = (
-            evaluation.rank_BT.ndim == 2
+            evaluation.rank_BT.shape[1:] == (len(metrics.table),)
             and len(dialogs) == metrics.dialogs
             and all(evaluation.targets)
             and all(evaluation.first_shown)
@@ -92,14 +105,16 @@ def read_evaluation(folder: Path) -> EvaluationFolder:
 def notes_on_differences(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     """Notes on differences between evaluations, for readers of a comparison.
 
-    Raises UserError if category, split, gallery or targets differ: such evaluations cannot be compared.
+    Raises UserError if protocol, category, split, gallery or targets differ: such evaluations cannot be compared.
+    Those of recorded question dialogs state neither category nor split.
     """
     first, *others = evaluations
     begin: list[str] = []
     for other in others:
         for key, name in _SAME.items():
             ours, theirs = (stated(one.metrics, key) or None for one in (first, other))
-            if ours != theirs:
+            unstated = isinstance(first.metrics, RoundMetrics) and None in (ours, theirs)
+            if ours != theirs and not unstated:
                 raise UserError(
                     f"{other.folder} cannot be compared with {first.folder}: the {name} is {theirs}, not "
                     f"{ours}"
@@ -115,10 +130,12 @@ def notes_on_differences(evaluations: Sequence[EvaluationFolder]) -> list[str]:
                 f"{other.folder} cannot be compared with {first.folder}: {why}; evaluate both on the same "
                 "products"
             )
-        if first.first_shown != other.first_shown:
+        # In question dialogs, the product shown first is a result.
+        if isinstance(first.metrics, TurnMetrics) and first.first_shown != other.first_shown:
             begin.append(str(other.folder))
     notes = []
-    for key, name in _BETTER_SAME.items():
+    better = _BETTER_SAME if isinstance(first.metrics, TurnMetrics) else _BETTER_SAME_IN_ROUNDS
+    for key, name in better.items():
         folders: dict[str, list[str]] = {}
         for one in evaluations:
             folders.setdefault(str(stated(one.metrics, key) or "none"), []).append(str(one.folder))
@@ -133,20 +150,22 @@ def notes_on_differences(evaluations: Sequence[EvaluationFolder]) -> list[str]:
     return notes
 
 
-def stated(metrics: TurnMetrics, key: str) -> Any:
+def stated(metrics: DialogMetrics, key: str) -> Any:
     """A value of metrics.json, whether it was measured or stated by the system."""
     return getattr(metrics if key in metrics.__struct_fields__ else metrics.facts, key)
 
 
-def item_cards(metrics: TurnMetrics) -> tuple[ItemCards, list[str]]:
+def item_cards(metrics: DialogMetrics) -> tuple[ItemCards, list[str]]:
     """Pictures, titles and attributes of an evaluation's products, and a note if the catalog or store is
     missing.
     """
+    if not metrics.facts.data:
+        return ItemCards(), ["Pictures and attributes are missing: the results name no catalog"]
     images: dict[str, Path] = {}
     titles: dict[str, str] = {}
     attributes: Mapping[str, list[str]] = {}
     try:
-        catalog = Catalog(Path(metrics.facts.data or ""), metrics.facts.category or "")
+        catalog = Catalog(Path(metrics.facts.data), metrics.facts.category or "")
         images, titles = catalog.images, catalog.titles
         store = FeatureStore(Path(metrics.facts.store or ""))
         attributes = AttributeWords(store)

@@ -204,6 +204,7 @@ class World:
         options = self.options
         coverage = len(self.space.ids) / len(self.catalog.ids(options.split))
         about: dict[str, Any] = {
+            "data": str(self.catalog.root),
             "split": options.split,
             "category": self.catalog.category,
             "coverage": coverage,

@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import torch
+from msgspec import UNSET
 
 from fashioniq.data.dialog_log import LoggedDialog
-from fashioniq.data.evaluations import TurnMetrics
+from fashioniq.data.evaluations import DialogMetrics
+from fashioniq.metrics.chat import HITS
+from fashioniq.metrics.measures import measure
 from fashioniq.report.dialogs import TOP, ArticleGroup, ShownTurn, shown_turns
 from fashioniq.report.filters import ArticleFilters, article_filters
-from fashioniq.report.plots import rank_histograms, versus_plot
+from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
 from fashioniq.report.products import Card, ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import write_page
 
-_VERSUS_MEASURES = ("P", "R@10", "R@50", "MRR", "mean_rank")
+_VERSUS_MEASURES = {"turn": ("P", "R@10", "R@50", "MRR", "mean_rank"), "round": (HITS, "R@10", "P", "ATR")}
 _WINNER = {"wa": "A", "wb": "B", "same": "equal"}
 _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neither"}
 
@@ -38,7 +42,7 @@ class PairArticle(NamedTuple):
 def write_compare_page(
     path: Path,
     names: tuple[str, str],
-    metrics: tuple[TurnMetrics, TurnMetrics],
+    metrics: tuple[DialogMetrics, DialogMetrics],
     dialogs: tuple[list[LoggedDialog], list[LoggedDialog]],
     turn: int,
     finding: str,
@@ -49,12 +53,14 @@ def write_compare_page(
 ) -> None:
     """Write the page of two runs, A and B, whose dialogs have the same targets in the same order.
 
-    The runs are compared after `turn`, counted from 1; `finding` is the result in one sentence. A third
-    of the dialogs have the largest lead of A, a third the largest lead of B; the others are drawn with
-    `seed`. Raises UserError if the page cannot be written.
+    The runs are compared after `turn`, a number of their turns or rounds; `finding` is the result in one
+    sentence. A third of the dialogs have the largest lead of A, a third the largest lead of B; the others are
+    drawn with `seed`. Raises UserError if the page cannot be written.
     """
     products = ProductTable(cards)
-    pairs = [(_until(first, turn), _until(second, turn)) for first, second in zip(*dialogs, strict=True)]
+    start = int(metrics[0].table[0][metrics[0].UNIT] or 0)
+    until = turn - start + 1
+    pairs = [(_until(first, until), _until(second, until)) for first, second in zip(*dialogs, strict=True)]
     groups, filters = _pair_groups(pairs, products, dialogs_shown, seed)
     leads = [_lead(pair) for pair in pairs]
     write_page(
@@ -69,7 +75,9 @@ def write_compare_page(
         finding=finding,
         notes=notes,
         turn=turn,
-        **_versus_figures(metrics, pairs, turn),
+        start=start,
+        unit=metrics[0].UNIT,
+        **_versus_figures(metrics, pairs, until),
         groups=groups,
         filters=filters,
         products=products,
@@ -77,7 +85,9 @@ def write_compare_page(
 
 
 def _until(dialog: LoggedDialog, turn: int) -> LoggedDialog:
-    return msgspec.structs.replace(dialog, turns=dialog.turns[:turn])
+    # without generated pictures, which this page does not show
+    turns = [msgspec.structs.replace(one, offer=UNSET) for one in dialog.turns[:turn]]
+    return msgspec.structs.replace(dialog, turns=turns)
 
 
 def _lead(pair: Pair) -> float:
@@ -86,22 +96,30 @@ def _lead(pair: Pair) -> float:
 
 
 def _versus_figures(
-    metrics: tuple[TurnMetrics, TurnMetrics], pairs: Sequence[Pair], turn: int
+    metrics: tuple[DialogMetrics, DialogMetrics], pairs: Sequence[Pair], turn: int
 ) -> dict[str, Any]:
-    first, second = (run.turns[:turn] for run in metrics)
-    keys = [key for key in _VERSUS_MEASURES if all(key in row for row in [*first, *second])]
+    unit = metrics[0].UNIT
+    first, second = (run.table[:turn] for run in metrics)
+    keys = [key for key in _VERSUS_MEASURES[unit] if all(key in row for row in [*first, *second])]
     rows = [
-        [str(ours["turn"]), *(rounded(key, row[key]) for key in keys for row in (ours, theirs))]
+        [str(ours[unit]), *(rounded(key, row[key]) for key in keys for row in (ours, theirs))]
         for ours, theirs in zip(first, second, strict=True)
     ]
     ends = {run: [pair[number].ranks[-1] for pair in pairs] for number, run in enumerate("AB")}
     return {
-        "header": ["turn", *(f"{label(key)} {run}" for key in keys for run in "AB")],
+        "header": [unit, *(f"{label(key)} {run}" for key in keys for run in "AB")],
         "rows": rows,
         "ranks_count": RANKS_COUNT,
-        "plot": versus_plot(first, second),
+        "plot": versus_plot(first, second) if unit == "turn" else _hits_plot(pairs, metrics[0].gallery),
         "bars": rank_histograms(ends, metrics[0].gallery),
     }
+
+
+def _hits_plot(pairs: Sequence[Pair], gallery: int) -> Plot:
+    ranks = {f"{run} {HITS}": [pair[number].ranks for pair in pairs] for number, run in enumerate("AB")}
+    return rounds_plot(
+        {name: measure(HITS).by_turn(torch.tensor(rank_BR), gallery) for name, rank_BR in ranks.items()}
+    )
 
 
 def _pair_groups(

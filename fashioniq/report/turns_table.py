@@ -10,19 +10,22 @@ from fashioniq.report.tables import csv_table, label, latex_table, rounded, text
 Figures = Mapping[str, NDArray[np.float64]]  # by measure: S×T, a value for each seed after each turn
 
 
-def turns_text(models: Mapping[str, Figures]) -> str:
-    """Table as plain text with a section for each measure; with several seeds, mean ± deviation."""
-    header, sections = _header_and_sections(models)
+def turns_text(models: Mapping[str, Figures], unit: str = "turn", first: int = 1) -> str:
+    """Table as plain text with a section for each measure; with several seeds, mean ± deviation.
+
+    Columns are named by `unit` and numbered from `first`.
+    """
+    header, sections = _header_and_sections(models, unit, first)
     return text_table(header, sections, left=2)
 
 
-def turns_latex(models: Mapping[str, Figures]) -> str:
+def turns_latex(models: Mapping[str, Figures], unit: str = "turn", first: int = 1) -> str:
     """Table as LaTeX."""
-    header, sections = _header_and_sections(models)
+    header, sections = _header_and_sections(models, unit, first)
     return latex_table(header, [row for section in sections for row in section], left=2)
 
 
-def turns_csv(models: Mapping[str, Figures]) -> str:
+def turns_csv(models: Mapping[str, Figures], unit: str = "turn", first: int = 1) -> str:
     """Table as CSV, one figure per line, not rounded."""
     lines = [
         [
@@ -35,23 +38,25 @@ def turns_csv(models: Mapping[str, Figures]) -> str:
         ]
         for model, figures in models.items()
         for measure, value_ST in figures.items()
-        for turn, value_S in _columns(value_ST)
+        for turn, value_S in _columns(value_ST, unit, first)
     ]
-    return csv_table(("measure", "model", "turn", "mean", "deviation", "seeds"), lines)
+    return csv_table(("measure", "model", unit, "mean", "deviation", "seeds"), lines)
 
 
-def _columns(value_ST: NDArray[np.float64]) -> list[tuple[str, NDArray[np.float64]]]:
+def _columns(value_ST: NDArray[np.float64], unit: str, first: int) -> list[tuple[str, NDArray[np.float64]]]:
     """Name and values of each column: one per turn, then the average over turns."""
-    turns = [(f"turn {number}", value_S) for number, value_S in enumerate(value_ST.T, 1)]
+    turns = [(f"{unit} {number}", value_S) for number, value_S in enumerate(value_ST.T, first)]
     return [*turns, ("mean", value_ST.mean(1))]
 
 
-def _header_and_sections(models: Mapping[str, Figures]) -> tuple[list[str], list[list[list[str]]]]:
-    first = next(iter(models.values()))
-    columns = [name for name, _ in _columns(next(iter(first.values())))]
+def _header_and_sections(
+    models: Mapping[str, Figures], unit: str, first: int
+) -> tuple[list[str], list[list[list[str]]]]:
+    measured = next(iter(models.values()))
+    columns = [name for name, _ in _columns(next(iter(measured.values())), unit, first)]
     sections = [
         [[label(measure), model, *_cells(figures[measure], measure)] for model, figures in models.items()]
-        for measure in first
+        for measure in measured
     ]
     return ["measure", "model", *columns], sections
 
@@ -60,5 +65,5 @@ def _cells(value_ST: NDArray[np.float64], measure: str) -> Sequence[str]:
     return [
         rounded(measure, value_S.mean())
         + (f" ± {rounded(measure, value_S.std(ddof=1))}" if len(value_S) > 1 else "")
-        for _, value_S in _columns(value_ST)
+        for value_S in (*value_ST.T, value_ST.mean(1))
     ]

@@ -123,9 +123,11 @@ def test_a_comparison_prints_and_writes_one_table(compare, vector_runs, others, 
 
 
 def test_only_dialogs_of_a_catalog_are_compared(changed, capsys):
-    folder = changed(protocol="ChatIR")
+    folder = changed(protocol="ChatSearch")
     assert main(["compare", str(folder), str(folder / "..")]) == 2
-    assert "expected Fashion IQ dialogs, recorded sessions, found ChatIR" in capsys.readouterr().err
+    assert (
+        "expected Fashion IQ dialogs, recorded sessions, ChatIR, found ChatSearch" in capsys.readouterr().err
+    )
 
 
 def test_the_same_comparison_twice_is_the_same(compare, others, tmp_path):
@@ -231,6 +233,7 @@ def test_other_targets_are_refused(compare, changed):
         (["nowhere"], "expected metrics.json of eval-dialogs in nowhere, found none"),
         (["NEW", "--measure", "R@ten"], "unknown measure 'R@ten'"),
         (["NEW", "--turn", "6"], "has 5 turns"),
+        (["NEW", "--turn", "0"], "has 5 turns; give 1 to 5"),
         (["NEW,"], None),
     ],
 )
@@ -261,6 +264,14 @@ def test_damaged_dialogs_are_told_in_one_line(text, compare, changed):
     (folder / "metrics.json").write_text(json.dumps({**read(folder / "metrics.json"), "dialogs": 12}))
     (folder / "dialogs.jsonl").write_text(text)
     code, told = compare(folder)
+    assert code == 2 and "run eval-dialogs again" in told and told.count("\n") == 1
+
+
+def test_turns_that_are_not_those_of_the_dialogs_are_told_in_one_line(
+    compare, changed, vector_runs, tmp_path
+):
+    folder = changed(turns=read(vector_runs.dialogs / "metrics.json")["turns"][:2])
+    code, told = compare(folder, "--out", tmp_path / "out")
     assert code == 2 and "run eval-dialogs again" in told and told.count("\n") == 1
 
 

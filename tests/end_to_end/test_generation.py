@@ -208,6 +208,24 @@ def test_dar_without_pictures_in_the_query_has_the_ranks_of_chatir(dar, project,
     assert [row["pictures"] + row["unchanged"] for row in metrics["costs"]] == pytest.approx([1] * 11)
 
 
+def test_genir_and_chatir_are_compared_on_the_targets_of_both(world, recorded, project, tmp_path, capsys):
+    options = {key: recorded[key] for key in ("dialogues", "search_space", "features", "encoder", "device")}
+    project.run("eval-dialogs", system="chatir", **options, out=tmp_path / "chatir")
+    project.run("eval-dialogs", system="genir", **world, feedback="verbal", out=tmp_path / "genir")
+    out = tmp_path / "out"
+    assert main(["compare", str(tmp_path / "chatir"), str(tmp_path / "genir"), "--out", str(out)]) == 0
+    told, page = capsys.readouterr().out, (out / "compare.html").read_text()
+    assert "Hits@10 after round 3: 12 dialogs, gallery 12" in told and "note: the user differs" in told
+    last = [
+        json.loads((tmp_path / name / "metrics.json").read_text())["rounds"][3]["Hits@10"]
+        for name in ("chatir", "genir")
+    ]
+    models = json.loads((out / "comparison.json").read_text())["models"]
+    assert [model["mean"] for model in models] == pytest.approx(last)
+    assert models[1]["difference"] == pytest.approx(last[1] - last[0])
+    assert "data:image/jpeg" in page  # of the catalog, which genir names
+
+
 @pytest.fixture(scope="module")
 def usual_ranks(dar):
     return ranks(dar(pictures=3)[1])
