@@ -105,7 +105,7 @@ def run_facts(metrics: Metrics, number: int) -> list[tuple[str, str]]:
 
 def _fact(key: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return {None: "not recorded", True: "yes", False: "no"}[value]
+        return {None: "none", True: "yes", False: "no"}[value]
     if key.startswith(("coverage", "true")) and isinstance(value, int | float):
         return f"{100 * value:.1f} %"
     if isinstance(value, float):
