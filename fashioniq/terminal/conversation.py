@@ -103,7 +103,7 @@ class Conversation:
             ignored = (
                 ", ignored" if live.system.shows_items else ""
             )  # a text encoder replaces each by a token
-            print(f"unknown words{ignored}: {', '.join(request.unknown)}")
+            print(f"unknown words{ignored}: {', '.join(dict.fromkeys(request.unknown))}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")
         named = None

@@ -52,7 +52,7 @@ def run(settings: Search) -> list[Product]:
         print(json.dumps(answer, ensure_ascii=False, indent=2))
         return products
     if request.unknown:
-        print(f"unknown words: {', '.join(request.unknown)}", file=sys.stderr)
+        print(f"unknown words: {', '.join(dict.fromkeys(request.unknown))}", file=sys.stderr)
     for said, meant in request.changed:
         print(f"{said} → {meant}", file=sys.stderr)
     for name in live.unlimited:

@@ -311,6 +311,13 @@ def test_filters_are_offered_only_with_facts(shopper, priced):
     assert {"Filters", "Price in EUR", "In stock only"} <= set(re.split(r"(Price in EUR|In stock only|Filters)", priced().text))  # fmt: skip
 
 
+def test_a_word_that_is_not_understood_is_named_once(client_of, service_of):
+    shopper = Shopper(client_of(service_of(("skirts-0",))), "skirts").send(
+        "say", says="red, zorgle and zorgle"
+    )
+    assert "Not understood: zorgle" in shopper.text and "zorgle, zorgle" not in shopper.response.text
+
+
 def test_filters_hold_until_they_are_removed(priced):
     shopper = priced()
     shopper.send("filters", price_from="20", price_to="20,00", currency="EUR")
