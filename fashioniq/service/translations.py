@@ -57,6 +57,14 @@ class Interface:
         shown = format_currency(Decimal(minor).scaleb(-decimals(currency)), currency, locale=self.locale)
         return re.sub(r"(?<=[A-Z])(?=\d)", "\u00a0", shown)  # of a currency without a symbol, such as KWD
 
+    def amount(self, minor: int | None, currency: str) -> str:
+        """A price as a shopper types it, such as 1299,90 in German; no text for None."""
+        if minor is None:
+            return ""
+        digits = decimals(currency)
+        shape = f"0.{'0' * digits}" if digits else "0"
+        return format_decimal(Decimal(minor).scaleb(-digits), shape, locale=self.locale)
+
     def things(self, category: str, count: int) -> str:
         """What `count` products of a category are called; other categories by their name."""
         ngettext = self.texts.ngettext

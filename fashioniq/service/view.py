@@ -3,7 +3,6 @@
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,13 +13,12 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fashioniq.categories import singular
-from fashioniq.data.offers import decimals
 from fashioniq.service import filter_chips
 from fashioniq.service.forms import Sent
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import result
 from fashioniq.service.reply_schemas import ResultReply, TurnReply
-from fashioniq.service.schemas import MAX_K, MAX_TEXT, MAX_TURNS, MAX_VALUES, SHOWN, PriceFilter
+from fashioniq.service.schemas import MAX_K, MAX_TEXT, MAX_TURNS, MAX_VALUES, SHOWN
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow
@@ -245,7 +243,7 @@ def _environment(language: str) -> Environment:
     )
     made.install_gettext_translations(texts_of(language), newstyle=True)  # type: ignore[attr-defined]
     made.policies["ext.i18n.trimmed"] = True
-    made.filters.update(bound=_bound, plain=_plain)
+    made.filters.update(plain=_plain)
     made.globals.update(
         PREFIX=PREFIX,
         MAX_K=MAX_K,
@@ -259,14 +257,6 @@ def _environment(language: str) -> Environment:
         link=lambda path, about: f"{path}?about={quote(about, safe='')}",
     )
     return made
-
-
-def _bound(price: PriceFilter | None, name: str) -> str:
-    """Lower or upper bound of a price as a person types it."""
-    minor = getattr(price, name, None)
-    if price is None or minor is None:
-        return ""
-    return str(Decimal(minor).scaleb(-decimals(price.currency)))
 
 
 def _plain(text: str) -> str:

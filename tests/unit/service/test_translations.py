@@ -7,6 +7,8 @@ import pytest
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po
 
+from fashioniq.service.forms import Sent
+from fashioniq.service.schemas import PriceFilter
 from fashioniq.service.translations import LANGUAGES, SOURCE, interface
 
 ROOT = files("fashioniq.service")
@@ -95,6 +97,22 @@ def test_the_language_is_that_of_the_browser_or_of_the_catalog(accepted, own, ta
 )
 def test_prices_are_written_as_the_shopper_does(accepted, minor, currency, shown):
     assert interface(accepted, "en").price(minor, currency) == shown
+
+
+@pytest.mark.parametrize(
+    ("accepted", "minor", "currency", "typed"),
+    [
+        ("en", 129900, "EUR", "1299.00"),
+        ("de", 129990, "EUR", "1299,90"),
+        ("de", 1999, "JPY", "1999"),
+        ("de", 1999500, "KWD", "1999,500"),
+        ("de-CH", 129990, "CHF", "1299.90"),
+    ],
+)
+def test_the_price_of_a_filter_is_in_its_field_as_the_shopper_types_it(accepted, minor, currency, typed):
+    assert interface(accepted, "en").amount(minor, currency) == typed
+    sent = Sent(key="k" * 16, price_from=typed, currency=currency)
+    assert sent.filters.price == PriceFilter(currency=currency, gte=minor)
 
 
 @pytest.mark.parametrize(
