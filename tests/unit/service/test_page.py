@@ -10,6 +10,7 @@ import pytest
 from fashioniq.data.languages import language
 from fashioniq.service.access import LIMITS
 from fashioniq.service.facets import Facets
+from fashioniq.service.schemas import MAX_TEXT
 from fashioniq.service.store import ProductRow, Unavailable
 from fashioniq.service.stored_turns import unsaid
 from tests.unit.service.conftest import served
@@ -316,6 +317,13 @@ def test_a_word_that_is_not_understood_is_named_once(client_of, service_of):
         "say", says="red, zorgle and zorgle"
     )
     assert "Not understood: zorgle" in shopper.text and "zorgle, zorgle" not in shopper.response.text
+
+
+def test_a_long_request_is_refused_with_its_limit_and_not_cut(shopper):
+    shopper.client.headers["Accept-Language"] = "de"
+    field = re.search('<input id="says"[^>]*>', shopper.open().response.text)[0]
+    assert "maxlength" not in field
+    assert f'pattern=".{{0,{MAX_TEXT}}}" title="Höchstens {MAX_TEXT} Zeichen"' in field
 
 
 def test_filters_hold_until_they_are_removed(priced):
