@@ -101,7 +101,7 @@ def test_two_people_and_a_restart_finish_the_pairs(browser, command, photo_catal
     pairs = set()
     for person in ("Ann", "Ben"):
         browser.open(f"{address}?person={person}")
-        browser.wait_for(f"{PROGRESS}?.includes('captions by {person}')")
+        browser.wait_for(f"{PROGRESS}?.includes('by {person}')")
         pairs.add(browser.evaluate("document.querySelector('[name=candidate]').value + ' ' + document.querySelector('[name=target]').value"))  # fmt: skip
         browser.type(f"is what {person} saw")
     assert len(pairs) == 2

@@ -109,7 +109,7 @@ def test_save_skip_and_undo_lead_to_the_next_page(client):
     assert client.captions() == ["is red"]
     assert client.post("Ann", "skip").status == 303
     page = client.page("Ann")
-    assert "2 of 8 pairs done, 1 of them skipped · 1 captions by Ann" in page
+    assert "2 of 8 pairs done, 1 of them skipped · 1 caption by Ann" in page
     client.post("Ann", "undo")
     client.post("Ann", "undo")
     page = client.page("Ann")
