@@ -115,7 +115,7 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
                 va="center",
             )
         axes.set(ylim=(0, 100), xlabel=unit, ylabel="percent")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
         axes.grid(axis="y", color=_INK, alpha=0.14, linewidth=0.8)
 
     values = "; ".join(

@@ -254,6 +254,11 @@ def test_a_page_of_many_rich_pictures_is_under_10_megabytes(tmp_path: Path) -> N
     )
 
 
+def test_a_single_turn_is_numbered_as_such():
+    numbers = re.findall(r">([\d.]+)</text>", turn_plot(TURNS[:1]).shapes)
+    assert [one for one in numbers if one not in ("0", "20", "40", "60", "80", "100")] == ["1"]
+
+
 def test_plots_are_the_same_each_time_and_take_the_pages_colours() -> None:
     drawn = turn_plot(TURNS).shapes
     assert drawn == turn_plot(TURNS).shapes
