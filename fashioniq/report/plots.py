@@ -23,6 +23,7 @@ _PAGE_COLOURS = {
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
 _RANK_STEPS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
 _WIDTH = 4.7  # inches; at 72 units per inch, text of size 10 is 10 pixels high on a phone
+_LABEL = 20  # characters of a name beside its line, which takes its place from the plot
 _LABEL_GAP = 7.0  # minimum distance of two labels in percent
 
 
@@ -105,7 +106,8 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
                 clip_on=False,
             )
         for line, height in zip(lines, _spread([line.values[-1] for line in lines]), strict=True):
-            text = f"{line.name}  {line.values[-1]:.2f}"
+            name = line.name if len(line.name) <= _LABEL else f"…{line.name[1 - _LABEL :]}"
+            text = f"{name}  {line.values[-1]:.2f}"
             axes.annotate(
                 text,
                 (line.turns[-1], height),

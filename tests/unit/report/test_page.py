@@ -254,6 +254,12 @@ def test_a_page_of_many_rich_pictures_is_under_10_megabytes(tmp_path: Path) -> N
     )
 
 
+def test_a_long_name_leaves_room_for_the_plot():
+    drawn = rounds_plot({"runs/captioner-dresses-attributes-seed0": [1.0, 2.0], "grammar": [3.0, 4.0]})
+    assert "…es-attributes-seed0 2.00" in " ".join(drawn.shapes.split()) and "captioner" not in drawn.shapes
+    assert "grammar" in drawn.shapes and "runs/captioner-dresses-attributes-seed0: 1.00" in drawn.description
+
+
 def test_a_single_turn_is_numbered_as_such():
     numbers = re.findall(r">([\d.]+)</text>", turn_plot(TURNS[:1]).shapes)
     assert [one for one in numbers if one not in ("0", "20", "40", "60", "80", "100")] == ["1"]
