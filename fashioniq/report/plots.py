@@ -135,10 +135,18 @@ def interval_plot(points: Sequence[tuple[int, float, float]], name: str) -> Plot
             [value + sign * half for value, half in zip(values, halves, strict=True)] for sign in (-1, 1)
         )
         axes.fill_between(counts, low, high, color=_FIRST, alpha=0.2, linewidth=0)
-        axes.plot(counts, values, color=_FIRST, linewidth=2)
+        only = len(counts) == 1  # a line of one point would not be seen
+        axes.errorbar(
+            counts,
+            values,
+            halves if only else None,
+            color=_FIRST,
+            marker="o" if only else None,
+            linewidth=2,
+        )
         axes.axhline(0, color=_INK, alpha=0.6, linewidth=0.8)
         axes.set(xlabel="conversations", ylabel="difference")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
 
     count, value, half = points[-1]
     text = f"Line plot of the difference over conversations. After {count}: {value:.3f} ± {half:.3f}"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fashioniq.report.live_comparison import write_live_comparison_page
+from fashioniq.report.plots import interval_plot
 from fashioniq.service.live_comparison import LiveComparison, Standing
 from fashioniq.service.store import ExperimentRow
 
@@ -35,3 +36,8 @@ def test_the_difference_and_its_interval_are_in_words(method, measure, tmp_path)
         f'<th scope="row">difference in {measure}</th>\n<td>+0.250, 95 % interval -0.250 to +0.750</td>'
         in page
     )
+
+
+def test_a_single_interval_is_drawn():
+    one, line = (interval_plot([(100 + n, 0.25, 0.5) for n in range(count)], "a") for count in (1, 2))
+    assert "LineCollection" in one.shapes and "LineCollection" not in line.shapes
