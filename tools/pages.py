@@ -97,7 +97,7 @@ def overview_plot(studies: Sequence[Study], measure: str = "R@10") -> str:
             lines.append("</g>")
             lowest, column = max(lowest, place), column + 1
     height, width = lowest + BAR, COLUMNS * (LEFT + 100 * SCALE + 60)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#666">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="13" fill="#767676">'
     return "\n".join([head, *lines, "</svg>"]) + "\n"
 
 
