@@ -98,14 +98,14 @@ class Reader:
             if wish is None:
                 previous = None
                 continue
-            if previous is not None and wishes and item.joint in ("or", ",") and _listed(wishes[-1], wish):
+            joined = previous is not None and wishes and item.joint in ("or", ",")
+            if joined and _listed(wishes[-1], wish, item.joint):
                 pending = pending or [wishes[-1]]
                 pending.append(wish)
                 if item.joint == "or":
                     del wishes[len(wishes) - len(pending) + 1 :]
                     wish = _united(text, pending)
                     pending = [wish]
-                    del wishes[-1:]
             else:
                 pending = []
             wishes.append(wish)
@@ -209,9 +209,10 @@ def _said(unit: Unit, items: Iterable[ScopedUnit]) -> bool:
     return any(item.unit.start == unit.start for item in items)
 
 
-def _listed(one: Wish, other: Wish) -> bool:
-    """Whether two wishes can be alternatives: labels that are wanted."""
-    return not (one.denied or other.denied or one.step or other.step) and bool(one.labels and other.labels)
+def _listed(one: Wish, other: Wish, joint: str) -> bool:
+    """Whether two wishes can be alternatives: labels that are wanted, and after a comma, of the same family."""
+    wanted = not (one.denied or other.denied or one.step or other.step) and one.labels and other.labels
+    return bool(wanted) and (joint == "or" or one.family == other.family)
 
 
 def _united(text: str, wishes: Sequence[Wish]) -> Wish:
