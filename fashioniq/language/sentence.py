@@ -48,7 +48,8 @@ class Sentence(Scope):
             self.taken_back.add("*")
         elif "like" in roles:
             if self._denial and not self._seen:
-                self._denial = ""
+                if ahead.next_said(self.units, at) != at + 1:  # but "don't like this red"
+                    self._denial = ""
             else:
                 self.like_shown = True
                 equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
