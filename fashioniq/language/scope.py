@@ -10,7 +10,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
-_NECK, _SLEEVES = "neck", "sleeves"
+_NECK, SLEEVES = "neck", "sleeves"
 
 
 class ScopedUnit(NamedTuple):
@@ -150,7 +150,7 @@ class Scope:
         if not noun:
             return step
         of_neck = noun == _NECK and (bool(near) or beside.is_subject(self.units, at))
-        if step[0] == LENGTH and noun not in (LENGTH, _SLEEVES) and not of_neck:
+        if step[0] == LENGTH and noun not in (LENGTH, SLEEVES) and not of_neck:
             return step  # "is longer with a different color", "a shorter style"
         if step[0] not in (noun, LENGTH) or of_neck:
             return noun, 0

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fashioniq.language import ahead
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.scope import Scope, ScopedUnit
+from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
+from fashioniq.language.terms import LENGTH
 
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
@@ -180,13 +181,18 @@ class Sentence(Scope):
         return found
 
     def _any(self, at: int) -> bool:
-        number = ahead.next_said(self.units, at)
+        number, other = ahead.next_said(self.units, at), "other" in self.units[at].roles
+        if other and number is None and "copula" in self.units[at - 1].roles:
+            number = ahead.before_verb(self.units, at)  # "the color is wrong"
         if self._denial or number is None or not self.units[number].noun:
             return False
-        other = "other" in self.units[at].roles
+        noun = self.units[number].noun
+        if other and noun == LENGTH and any(unit.noun == SLEEVES for unit in self._nouns):
+            noun = SLEEVES  # "the sleeves are the wrong length"
+            self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
+        (self.unlike if other else self.taken_back).add(noun)
         if other and self.units[number].term is not None:
             return False  # "another pattern" is a pattern
-        (self.unlike if other else self.taken_back).add(self.units[number].noun)
         self._used.add(number)
         if "any" in self.units[at].roles and any(
             "but" in unit.roles for unit in self.units[number + 1 : number + 2]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from fashioniq.language.terms import NAME, PERSON
+from fashioniq.language.terms import COLOR, NAME, PERSON
 
 if TYPE_CHECKING:
     from fashioniq.language.lexicon import Lexicon
@@ -140,7 +140,12 @@ class Wishes(NamedTuple):
         before = [_taken_back(wish, request.taken_back) for wish in self.held]
         held = [wish for wish in before if wish and (wish.denied or wish.family not in request.unlike)]
         fresh: list[Wish] = []
-        said = (*_unlike(request.unlike, labels, self.held, lexicon), *request.wishes)
+        unlike = tuple(_unlike(request.unlike, labels, self.held, lexicon))
+        had = frozenset[str]().union(*(wish.labels for wish in unlike))
+        besides = (  # "another pattern" is none of the product, "another color, red" is red
+            wish if wish.denied or wish.family == COLOR else _without(wish, had) for wish in request.wishes
+        )
+        said = (*unlike, *(wish for wish in besides if wish is not None))
         for wish in sorted(said, key=lambda wish: not wish.step):  # so that denials narrow steps
             if wish.step:
                 wish = _resolved(wish, frozenset(labels or ()), lexicon, held)

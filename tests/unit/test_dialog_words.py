@@ -360,10 +360,21 @@ def test_another_color_is_not_that_of_the_product_nor_the_one_that_was_wanted():
     assert set(shown(both, 8)) == with_labels("light blue")
     said = wanted.about("p1").say("in a different color, red")
     assert [(wish.labels, wish.denied) for wish in said.wishes.held] == [({"black"}, True), ({"red"}, False)]
+    same = wanted.about("p0").say("in a different color, red")
+    assert [(wish.labels, wish.denied) for wish in same.wishes.held] == [({"red"}, False)]
     before = Dialog.start(system()).about(None).say("is red").about(None)
     assert [(wish.labels, wish.denied) for wish in before.say("other colors").wishes.held] == [
         ({"red"}, True)
     ]
+
+
+def test_other_sleeves_are_sleeves_but_not_those_of_the_product():
+    live = Dialog.start(system())
+    long = live.about("p1").say("different sleeves")
+    assert [(wish.labels, wish.denied) for wish in long.wishes.held] == [({"long sleeve"}, True)]
+    assert set(shown(long, 12)) == with_labels("sleeveless")
+    assert set(shown(live.about("p0").say("different sleeves"), 12)) == with_labels("long sleeve")
+    assert set(shown(long.about("p0").say("the sleeves are wrong"), 8)) < with_labels("long sleeve")
 
 
 def test_something_else_is_all_but_what_is_shown_until_the_next_request():
