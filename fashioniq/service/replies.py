@@ -85,6 +85,8 @@ def _text(served: Served, code: str, heard: HeardReply, filters: FiltersBody) ->
     if code == "nothing-fits":
         counts = served.shelf.without_each(filters)
         rest = ", ".join(f"without {name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        if served.shelf.allowed(filters)[1]:  # they were talked about, or others were asked for
+            return f"No other product meets the filters; {rest}." if rest else "There are no other products."
         return f"No product meets the filters; {rest}."
     return NOTES[code]
 

@@ -39,9 +39,10 @@ def understood(
     filters: FiltersBody,
     *,
     at: str = "",
-    shown: Sequence[str] = (),
+    shown: Sequence[str] | None = None,
 ) -> Understood:
-    """What is understood of a turn about a product, or none, in which these filters held and products were `shown`.
+    """What is understood of a turn about a product, or none, in which these filters held; `shown` are the products
+    of the last answer, None where it is not known.
 
     Raises Problem for words of which nothing is understood and for unknown labels; `at` is the place of the turn in
     the request.
@@ -73,7 +74,7 @@ def said(
     filters: FiltersBody,
     *,
     at: str,
-    shown: Sequence[str] = (),
+    shown: Sequence[str] | None = None,
 ) -> Understood:
     """What is understood of words; `at` is their place in the request. Raises Problem if it is nothing."""
     text = scrub(text)
@@ -81,7 +82,7 @@ def said(
     request = system.read(text)
     if not request.understood and request.like_shown and about in system.gallery.items.positions:
         return Understood(DialogStep(like=about), HeardReply(), filters)
-    if not request.understood and request.others and shown and system.shows_items:
+    if not request.understood and request.others and shown is not None and system.shows_items:
         return Understood(DialogStep(passed=tuple(shown)), HeardReply(), filters)
     if not request.understood:
         raise wrong(at, "no_known_word", "nothing-understood", near=_near(served, request.unknown))

@@ -347,6 +347,13 @@ def test_nothing_fits_says_what_to_remove(priced):
     assert all(int(name[1:]) % 3 == 2 for name in shopper.shown)
 
 
+def test_when_all_were_shown_the_page_does_not_say_that_none_fits(service_of, client_of):
+    shopper = Shopper(client_of(service_of(["skirts-0"])), "skirts")
+    assert len(shopper.send("say", says="red, under 65 euros").shown) == 6
+    assert shopper.send("say", says="show me others").shown == [] and "Those were all." in shopper.text
+    assert "fits these filters" not in shopper.text and "Remove price: 30" in shopper.text
+
+
 def test_a_price_that_is_no_price_is_refused(priced):
     shopper = priced()
     for text in ("cheap", "-5", "1e99", "NaN", "9" * 19, "1e999990", "9e999999", "inf"):

@@ -413,6 +413,20 @@ def test_others_are_shown_in_place_of_those_of_the_last_answer(talking, client):
     assert ids(talking.turn(says="more", k=4).json()) == ids(others)
 
 
+def test_when_all_were_shown_there_are_no_others_as_often_as_it_is_asked(talking):
+    few = talking.turn(says="red, under 65 euros").json()
+    assert len(ids(few)) == 6
+    for says in ("show me others", "none of these"):
+        others = talking.turn(says=says).json()
+        assert ids(others) == [] and held(others) == held(few)
+        (notice,) = [one for one in others["notices"] if one["code"] == "nothing-fits"]
+        assert notice["text"] == "No other product meets the filters; without price 30."
+    assert len(ids(talking.turn(says="any price", k=30).json())) > 20
+    assert talking.turn(says="more", k=30).status_code == 201
+    everything = talking.turn(says="more", k=30).json()
+    assert [one["text"] for one in everything["notices"]][-1:] == ["There are no other products."]
+
+
 def test_others_at_the_beginning_are_not_about_a_product(talking):
     first, others = ids(talking.started["last"]), ids(talking.turn(says="something else").json())
     assert set(first).isdisjoint(others)
