@@ -154,7 +154,8 @@ class Wishes(NamedTuple):
             held = [kept for old in held if (kept := _contradicted(old, wish, lexicon)) is not None]
             fresh = [kept for old in fresh if (kept := _narrowed(old, wish)) is not None]
             fresh.append(wish._replace(turn=len(self.asserted), alone=labels is None))
-        after = (*held, *fresh)
+        said_now = {(wish.labels, wish.denied) for wish in fresh if wish.labels}
+        after = (*(wish for wish in held if (wish.labels, wish.denied) not in said_now), *fresh)
         gone = _wanted(self.held) - _wanted(after)
         return Wishes(
             after,

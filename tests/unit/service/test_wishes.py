@@ -413,6 +413,17 @@ def test_others_are_shown_in_place_of_those_of_the_last_answer(talking, client):
     assert ids(talking.turn(says="more", k=4).json()) == ids(others)
 
 
+def test_what_is_left_of_a_denial_is_not_held_beside_the_same_one(talking):
+    both = talking.turn(says="I don't like the pattern").json()
+    assert [one["labels"] for one in both["holding"]] == [["floral", "striped"]]
+    floral = next(name for name in ids(both) if "floral" in LABELS[name][1])
+    one = talking.turn(says="another pattern", about=floral).json()
+    assert [(wish["labels"], wish["denied"]) for wish in one["holding"]] == [
+        (["floral"], True),
+        (["striped"], False),
+    ]
+
+
 def test_when_all_were_shown_there_are_no_others_as_often_as_it_is_asked(talking):
     few = talking.turn(says="red, under 65 euros").json()
     assert len(ids(few)) == 6
