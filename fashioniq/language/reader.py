@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from fashioniq.language import ahead
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
 from fashioniq.language.scope import ScopedUnit
 from fashioniq.language.sentence import Sentence
 from fashioniq.language.tokens import Token, tokens_of
-from fashioniq.language.wishes import ParsedRequest, Wish
+from fashioniq.language.wishes import OfferLimits, ParsedRequest, Wish
 
+_NOTHING = {"filler", "article"}  # roles of words around "other"
 _FORMS = 3  # more labels than this are named by the word as written
 
 
@@ -47,6 +49,9 @@ class Reader:
             if (item.step and (item.than or not item.denied)) or (not item.step and item.unit.term)
         ]
         wishes = self._wishes(text, items)
+        garments = {token for item in items for token in item.unit.tokens}  # if nothing else is wanted
+        wanted = (limits != OfferLimits(), taken, back, sentence.taken_back, sentence.unlike)
+        nothing = not any(wanted) and all(ahead.common(item.unit, self.lexicon) for item in items)
         return ParsedRequest(
             text,
             wishes,
@@ -59,14 +64,14 @@ class Reader:
             asserted=" ".join(dict.fromkeys(word for item in items for word in self._asserted(item))),
             corrected=_corrected(text, units),
             like_shown=sentence.like_shown,
-            others=self._asks_for_others(tokens),
+            others=nothing and self._asks_for_others([token for token in tokens if token not in garments]),
             place=self._place(tokens),
         )
 
     def _asks_for_others(self, tokens: Sequence[Token]) -> bool:
         """Whether a text asks for other products than those that are shown, and for nothing else."""
         grammar, words = self.lexicon.grammar, [token.key for token in tokens if token.key.isalnum()]
-        said = [number for number, key in enumerate(words) if "filler" not in grammar.roles.get(key, ())]
+        said = [at for at, key in enumerate(words) if not _NOTHING & set(grammar.roles.get(key, ()))]
         first, last = (said[0], said[-1] + 1) if said else (len(words), 0)
         return any(
             "".join(words[start:end]) in grammar.others

@@ -104,7 +104,7 @@ class ParsedRequest(NamedTuple):
     asserted: str = ""  # words for lexical search: what is wanted, garments and free words
     corrected: str = ""  # whole text after spelling correction, for the vector model
     like_shown: bool = False  # "like this but …": the product talked about may come back
-    others: bool = False  # "show me others": none of those that are shown; understood if nothing else is
+    others: bool = False  # "show me others": none of those that are shown, and nothing else
     place: int | None = (
         None  # among those shown, of the product that it is about: 0 in "longer than the first"
     )

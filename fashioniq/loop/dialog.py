@@ -179,7 +179,7 @@ class Dialog(Generic[S]):
             return self.about(about).say(text, parts)
         reply = clean(text, LONGEST)
         request, state, offer = self.system.read(reply), self.state, self.offer
-        if not request.understood and request.others and self.system.shows_items and self.offered:
+        if request.others and self.system.shows_items and self.offered:
             return self.pass_over([self.offered])
         if not request.understood:
             alike = request.like_shown and self.system.shows_items and self.offered

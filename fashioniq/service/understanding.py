@@ -82,7 +82,7 @@ def said(
     request = system.read(text)
     if not request.understood and request.like_shown and about in system.gallery.items.positions:
         return Understood(DialogStep(like=about), HeardReply(), filters)
-    if not request.understood and request.others and shown is not None and system.shows_items:
+    if request.others and shown is not None and system.shows_items:
         return Understood(DialogStep(passed=tuple(shown)), HeardReply(), filters)
     if not request.understood:
         raise wrong(at, "no_known_word", "nothing-understood", near=_near(served, request.unknown))

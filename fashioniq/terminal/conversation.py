@@ -109,7 +109,7 @@ class Conversation:
         named = None
         if live is self.live and live.system.shows_items:
             named = live.system.named(words, [product.id for product in self.products])
-        if request.others and not request.understood and live.system.shows_items:
+        if request.others and live.system.shows_items:
             later = live.pass_over([product.id for product in self.products])
         else:
             later = live.say(words, about=named)

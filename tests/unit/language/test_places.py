@@ -55,11 +55,11 @@ def test_like_a_place_may_show_the_product_again_and_the_place_is_no_unknown_wor
 @pytest.mark.parametrize(
     "text",
     ["show me others", "Something else, please.", "none of these!", "do you have anything else?", "ok, more", "next",
-     "zeig mir andere", "hast du noch was anderes?", "die gefallen mir nicht", "nichts davon", "mehr davon bitte"],
+     "show me other dresses", "a different dress?", "none of these dresses", "zeig mir andere", "hast du noch was anderes?", "die gefallen mir nicht", "nichts davon", "mehr davon bitte"],
 )  # fmt: skip
 def test_a_request_for_others_is_nothing_else(text, english, german):
     requests = [reader.read(text) for reader in (english, german)]
-    assert [one for one in requests if one.others and not one.understood]
+    assert [one for one in requests if one.others and not one.wishes]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,12 @@ def test_a_request_for_others_is_nothing_else(text, english, german):
         "?",
         "other colors",
         "not these red ones",
+        "other red dresses",
+        "a dress",
+        "others under 50 euros",
+        "others, any color",
     ],
 )
 def test_a_request_with_more_is_not_for_others(text, english):
     request = english.read(text)
-    assert not request.others or request.understood
+    assert not request.others
