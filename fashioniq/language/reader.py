@@ -96,15 +96,16 @@ class Reader:
         wishes: list[Wish] = []
         pending: list[Wish] = []  # alternatives of a list that may end with "or"
         previous: ScopedUnit | None = None
+        apart = False  # whether a garment is between: "a red dress or a black one"
         for item in items:
             if item.step and not item.than and item.joint == "or" and previous and not previous.denied:
                 item = item._replace(than=previous.unit)  # "knee length or longer"
             wish = self._wish(text, item)
             if wish is None:
-                previous = None
+                apart = True
                 continue
-            joined = previous is not None and wishes and item.joint in ("or", ",")
-            if joined and _listed(wishes[-1], wish, item.joint):
+            joined = previous is not None and item.joint in (("or",) if apart else ("or", ","))
+            if joined and _listed(wishes[-1], wish, alike=apart or item.joint == ","):
                 pending = pending or [wishes[-1]]
                 pending.append(wish)
                 if item.joint == "or":
@@ -114,7 +115,7 @@ class Reader:
             else:
                 pending = []
             wishes.append(wish)
-            previous = item
+            previous, apart = item, False
         return tuple(wishes)
 
     def _wish(self, text: str, item: ScopedUnit) -> Wish | None:
@@ -214,10 +215,10 @@ def _said(unit: Unit, items: Iterable[ScopedUnit]) -> bool:
     return any(item.unit.start == unit.start for item in items)
 
 
-def _listed(one: Wish, other: Wish, joint: str) -> bool:
-    """Whether two wishes can be alternatives: labels that are wanted, and after a comma, of the same family."""
+def _listed(one: Wish, other: Wish, alike: bool) -> bool:
+    """Whether two wishes can be alternatives: labels that are wanted, of the same family if they must be `alike`."""
     wanted = not (one.denied or other.denied or one.step or other.step) and one.labels and other.labels
-    return bool(wanted) and (joint == "or" or one.family == other.family)
+    return bool(wanted) and (not alike or one.family == other.family)
 
 
 def _united(text: str, wishes: Sequence[Wish]) -> Wish:
