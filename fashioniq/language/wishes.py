@@ -145,7 +145,7 @@ class Wishes(NamedTuple):
         besides = (  # "another pattern" is none of the product, "another color, red" is red
             wish if wish.denied or wish.family == COLOR else _without(wish, had) for wish in request.wishes
         )
-        said = (*unlike, *(wish for wish in besides if wish is not None))
+        said = (*unlike, *_between(tuple(wish for wish in besides if wish is not None)))
         for wish in sorted(said, key=lambda wish: not wish.step):  # so that denials narrow steps
             if wish.step:
                 wish = _resolved(wish, frozenset(labels or ()), lexicon, held)
@@ -173,6 +173,14 @@ def _unlike(
             labels = {label for wish in held if not wish.denied for label in wish.labels}
         if found := lexicon.of_family(family).intersection(labels):
             yield Wish(found, " or ".join(sorted(found)), (0, 0), family, denied=True)
+
+
+def _between(wishes: Collection[Wish]) -> Iterator[Wish]:
+    """Wishes; of "not too short, not too long", what is neither, whatever the product is."""
+    mild = {(wish.family, wish.step) for wish in wishes if wish.step and wish.against}
+    for wish in wishes:
+        both = wish.against and (wish.family, wish.step) in mild and (wish.family, -wish.step) in mild
+        yield wish._replace(labels=wish.against, denied=True, step=0, against=frozenset()) if both else wish
 
 
 def _wanted(wishes: Iterable[Wish]) -> set[str]:
