@@ -79,6 +79,7 @@ def test_without_pictures_the_query_is_the_last_description(shop, options_of, fe
 def test_the_facts_of_genir_are_those_of_its_options(shop, options_of):
     [task] = genir.build(options_of(EvalGenIR, feedback="verbal", details=3, seed=4, targets=2))
     assert stated(task) == {
+        "data": str(shop.data),
         "split": "test",
         "category": "dresses",
         "coverage": 1.0,
