@@ -69,7 +69,7 @@ def compare(settings: Compare) -> dict[str, Any]:
     turn = last if settings.turn is None else settings.turn
     if not first <= turn <= last:
         raise UserError(
-            f"--turn is {turn}, but the shortest of these evaluations has {last} {unit}s; give {first} to {last}"
+            f"--turn is {turn}, but the shortest of these evaluations has {turns} {unit}s; give {first} to {last}"
         )
     names, measured = _names([group[0].folder for group in groups]), settings.measure or MEASURE[unit]
     models = [

@@ -102,7 +102,7 @@ def test_rounds_that_not_all_have_are_left_out_and_round_0_can_be_compared(evalu
     assert f"{(ranks(one)[:, 0] < 10).mean() * 100:.2f} " in told
     code, told = compare(one, shorter, "--turn", "2")
     assert (
-        code == 2 and "--turn is 2, but the shortest of these evaluations has 1 rounds; give 0 to 1" in told
+        code == 2 and "--turn is 2, but the shortest of these evaluations has 2 rounds; give 0 to 1" in told
     )
 
 
