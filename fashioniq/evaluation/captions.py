@@ -37,14 +37,15 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
     """
-    catalog = catalog_of(settings.run, settings.data, settings.category)
+    store: FeatureStore | None = None
+    if settings.run:
+        catalog, store = data_of(settings.run, settings.data, settings.category, settings.features)
+    else:
+        catalog = catalog_of(None, settings.data, settings.category)
     beside = settings.run or Path("runs") / f"people-{catalog.category}"
     out = settings.out or beside / f"captions-{settings.split}"
     check_results(out)
     train = catalog.pairs("train")
-    store = None
-    if settings.run:
-        _, store = data_of(settings.run, settings.data, settings.category, settings.features)
     pairs = pairs_with_features(catalog, store, settings.split) if store else catalog.pairs(settings.split)
     captions_of = dict[str, list[str]]()
     if settings.captions:

@@ -180,7 +180,12 @@ def _between(wishes: Collection[Wish]) -> Iterator[Wish]:
     mild = {(wish.family, wish.step) for wish in wishes if wish.step and wish.against}
     for wish in wishes:
         both = wish.against and (wish.family, wish.step) in mild and (wish.family, -wish.step) in mild
-        yield wish._replace(labels=wish.against, denied=True, step=0, against=frozenset()) if both else wish
+        yield _only_denied(wish) if both else wish
+
+
+def _only_denied(wish: Wish) -> Wish:
+    """Of a step that was denied, such as "not so short", the denial of what is short."""
+    return wish._replace(labels=wish.against, denied=True, step=0, against=frozenset())
 
 
 def _wanted(wishes: Iterable[Wish]) -> set[str]:
@@ -244,7 +249,7 @@ def _resolved(wish: Wish, product: frozenset[str], lexicon: Lexicon, held: Itera
     at = lexicon.places(wish.family, product)
     chosen: tuple[frozenset[str], ...]
     if not at and wish.against:
-        return wish._replace(labels=wish.against, denied=True, step=0, against=frozenset())
+        return _only_denied(wish)
     if not at:
         chosen = (lexicon.half(wish.family, wish.step),) if levels else ()
     else:

@@ -189,12 +189,11 @@ class Dialog(Generic[S]):
         for part in [reply] if parts is None else parts:
             if self.system.read(part).known:
                 state = self.system.observe(state, offer, Message(texts=[part]), wishes)
+        later = replace(self, before=self, like=request.like_shown, passed=())
         if state is self.state:
-            query = Query(self.query.vector_BD, wishes)
-            return replace(self, query=query, before=self, like=request.like_shown, passed=())
+            return replace(later, query=Query(self.query.vector_BD, wishes))
         query = Query(self._away(state.queries[-1].vector_BD), wishes)
-        later = replace(self, state=state, query=query, named=None, before=self, passed=())
-        return replace(later, like=request.like_shown)
+        return replace(later, state=state, query=query, named=None)
 
     def about(self, item: str | ItemInputs | None = None, question: str = "") -> "Dialog[S]":
         """Return the dialog whose next reply refers to this product, picture or question, with the same products.

@@ -134,16 +134,16 @@ def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
     except MissingColumn as error:
         option = next(option for option, name in needed if name == error.column)
         raise UserError(f"{option} {error.column}: {error}") from error
-    selected = [row for row in rows if row.reason or not column or composed(row.values[column]) == wanted]
-    if column:  # Shopify fills columns of a product in its first row alone
-        named = {row.values[source.id] for row in selected if not row.reason}
-        selected = [
-            row
-            for row in rows
-            if row.reason
-            or composed(row.values[column]) == wanted
-            or (not row.values[column].strip() and row.values[source.id] in named)
-        ]
+
+    def is_wanted(row: Row) -> bool:
+        return bool(row.reason) or not column or composed(row.values[column]) == wanted
+
+    named = {row.values[source.id] for row in rows if is_wanted(row) and not row.reason}
+    selected = [  # Shopify fills the columns of a product in its first row alone
+        row
+        for row in rows
+        if is_wanted(row) or (not row.values[column].strip() and row.values[source.id] in named)
+    ]
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
     return selected, {composed(row.values[source.id]) for row in rows if not row.reason}
