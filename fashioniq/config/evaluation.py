@@ -143,7 +143,9 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeaturesOfRun):
 
 @dataclass(kw_only=True)
 class Compare(Seeded):
-    """Compare dialog evaluations after every turn (Fashion IQ, table 6), and test the differences for significance."""
+    """Compare dialog evaluations turn by turn (Fashion IQ, table 6) or round by round, and test the differences for
+    significance.
+    """
 
     runs: list[str] = option(
         [],
