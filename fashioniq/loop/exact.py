@@ -149,14 +149,19 @@ class ExactSearch:
         sorted_BK = cost_BK.sort(dim=1).values
         # The last term is for FAISS, which adds the squared norm of the query before it compares.
         rounding_B = 2 * self._slack(query_BD, bonus_BN) + 4 * EPSILON * query_BD.square().sum(1)
-        # Rows with more near ties than spare items are searched in float64. Negated, so that it holds for NaN too.
+        # Rows with more near ties than spare items are searched again. Negated, so that it holds for NaN too.
         open_B = ~(sorted_BK[:, -1] - sorted_BK[:, wanted - 1] > rounding_B)
-        every_N = torch.arange(len(self), device=query_BD.device)
         if len(row_R := open_B.nonzero()[:, 0]):
             self.finite(query_BD)
         for row in row_R:
-            cost_N, item_N = self.costs(query_BD, bonus_BN, row.expand(len(self)), every_N).sort(stable=True)
-            cost_BK[row], item_BK[row] = cost_N[:count], item_N[:count]
+            bonus_1N = None if bonus_BN is None else bonus_BN[row, None]
+            # a cost is the squared length of the query minus twice the score
+            low = (query_BD[row].double().square().sum() - sorted_BK[row, -1]) / 2 - rounding_B[row]
+            item_P = self._reaching(low, query_BD[row, None], bonus_1N)
+            cost_P, place_P = self.costs(
+                query_BD[row, None], bonus_1N, torch.zeros_like(item_P), item_P
+            ).sort(stable=True)
+            cost_BK[row], item_BK[row] = cost_P[:count], item_P[place_P[:count]]
         return cost_BK, item_BK
 
     def best_among(
@@ -216,6 +221,14 @@ class ExactSearch:
         with _full_float32(query_BD.device.type):
             score_BT = torch.addmm(self._half_square_N[tile], query_BD, vectors_TD.T, beta=-1)
         return score_BT if bonus_BN is None else score_BT.add_(bonus_BN[:, tile])
+
+    def _reaching(self, low: Tensor, query_1D: Tensor, bonus_1N: Tensor | None) -> Tensor:
+        """Positions P, in ascending order, of the items whose score for one query is not below `low`."""
+        scores = (
+            (start, self._scores(query_1D, bonus_1N, start, tile_TD))
+            for start, tile_TD in self.tiles(SEARCHED)
+        )
+        return torch.cat([start + (score_1T[0] >= low).nonzero()[:, 0] for start, score_1T in scores])
 
     def _slack(self, query_BD: Tensor, bonus_BN: Tensor | None) -> Tensor:
         """Upper bound of the rounding error of the difference of two float32 scores."""

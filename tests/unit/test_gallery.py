@@ -114,6 +114,20 @@ def test_ties_behind_the_items_that_are_wanted_need_no_second_search(monkeypatch
     assert searched.top(torch.zeros(1, 4), 2)[1].tolist() == [[7, 0]] and max(compared) == 300
 
 
+def test_many_ties_are_compared_exactly_and_the_rest_of_the_gallery_is_not(monkeypatch):
+    vector_ND = torch.randn(5000, 8, generator=torch.Generator().manual_seed(0))
+    vector_ND[1000:1100] = vector_ND[7]
+    costs, compared = exact.ExactSearch.costs, []
+    monkeypatch.setattr(
+        exact.ExactSearch,
+        "costs",
+        lambda self, *pairs: compared.append(len(pairs[-1])) or costs(self, *pairs),
+    )
+    _, item_BK = gallery_of(vector_ND).top(vector_ND[[7]], 20)
+    assert item_BK.tolist() == [[7, *range(1000, 1019)]]
+    assert 101 <= sum(compared) < 200
+
+
 def test_each_query_of_a_batch_gets_its_own_ties_resolved():
     """Of the first query, 400 costs differ by less than float32 tells; of the second, five are the least by far."""
     torch.manual_seed(0)
