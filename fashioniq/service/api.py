@@ -64,6 +64,8 @@ class App(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # as GET; uvicorn leaves the body out
+            scope = scope | {"method": "GET"}
         if (problem := self._refused(scope)) is not None:  # before any work for them
             request = Request(scope | {"app": self})
             request.state.id = secrets.token_hex(8)

@@ -65,3 +65,10 @@ def test_only_forms_of_the_same_host_are_accepted(client):
         == sent("testserver", None)
         == 403
     )
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/shop/dresses", "/v1/categories/dresses"])
+def test_monitors_may_ask_for_the_headers_alone(client, path):
+    answer = client.head(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == client.get(path).headers["content-type"]
