@@ -101,14 +101,6 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         bigrams=before.get("bigrams", len(bigrams)),
     )
     halfway = fitted and settings.halfway
-    if fitted:
-        print(
-            f"fitting ridge regression to {len(users.examples):,} texts, then the weights of words …",
-            flush=True,
-        )
-        linear = model.linear if isinstance(model, ResidualRetriever) else model
-        assert isinstance(linear, LinearRetriever), "there are no others"
-        start_linear(linear, bigrams, users.examples, items["train"], users.vocabulary)
     data = describe_data(catalog, store, Splits(catalog, items, users.pairs_alone).coverage())
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
@@ -121,8 +113,16 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     }
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
-    words = ""
-    if begin_run(folder, settings, facts):
+    writes, words = begin_run(folder, settings, facts), ""
+    if fitted:
+        print(
+            f"fitting ridge regression to {len(users.examples):,} texts, then the weights of words …",
+            flush=True,
+        )
+        linear = model.linear if isinstance(model, ResidualRetriever) else model
+        assert isinstance(linear, LinearRetriever), "there are no others"
+        start_linear(linear, bigrams, users.examples, items["train"], users.vocabulary)
+    if writes:
         try:
             pairs = pairs_with_features(catalog, store, "train")
         except UserError:  # this category has no captions of people

@@ -270,6 +270,14 @@ def test_an_existing_run_is_refused_without_resume(kind, trainings, whole, proje
     assert "already has a run" in refusal(capsys, project, command, **options, run=whole(kind))
 
 
+def test_an_existing_run_is_refused_before_ridge_regression(trainings, whole, project, capsys):
+    command, options = trainings["retriever"]
+    linear = {**options, "model.kind": "linear", "users": "recorded"}
+    assert main(project.arguments(command, **linear, run=whole("retriever"))) == 2
+    told = capsys.readouterr()
+    assert "already has a run" in told.err and "ridge" not in told.out
+
+
 def test_nothing_is_resumed_where_there_is_no_run(trainings, project, tmp_path, capsys):
     command, options = trainings["captioner"]
     assert "nothing to resume" in refusal(
