@@ -7,6 +7,7 @@ training step, counted from 0, and `val` those of validation by the name of thei
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -113,38 +114,57 @@ class DialogSimulation:
         return {self.name: DialogStarts(row_B, first_B, self.users["val"], self.turns)}
 
 
+RecordedDialog = tuple[
+    str, Sequence[tuple[str, str]], float
+]  # target, item and text of each turn, and weight
+
+
+@dataclass(frozen=True)
 class RecordedTurns:
-    """Recorded captions of the pairs of a split as dialogs of one turn each; `items` are the products.
+    """Recorded dialogs with the same number of turns: targets N, items N×T, words N×T×L, and weights N."""
 
-    If `joined`, all captions of a pair together are a further dialog.
-    """
+    target_N: Tensor
+    item_NT: Tensor
+    words_NTL: Tensor
+    weight_N: Tensor
 
-    def __init__(
-        self,
-        pairs: list[Pair],
-        items: Items,
-        vocabulary: Vocabulary,
-        max_words: int,
-        joined: bool = False,
-    ) -> None:
-        position_of = {name: position for position, name in enumerate(items.ids)}
-        rows = [
-            (position_of[pair.target], position_of[pair.candidate], text)
+    @classmethod
+    def of(
+        cls, recorded: Sequence[RecordedDialog], items: Items, vocabulary: Vocabulary, max_words: int
+    ) -> "RecordedTurns":
+        """Turns of these dialogs about `items`, the products of a split."""
+        position_of = items.positions
+        words_RL = vocabulary.encode([text for _, steps, _ in recorded for _, text in steps], max_words)
+        return cls(
+            torch.tensor([position_of[target] for target, _, _ in recorded]),
+            torch.tensor([[position_of[item] for item, _ in steps] for _, steps, _ in recorded]),
+            words_RL.view(len(recorded), -1, max_words),
+            torch.tensor([weight for _, _, weight in recorded]),
+        )
+
+    @classmethod
+    def of_pairs(
+        cls, pairs: list[Pair], items: Items, vocabulary: Vocabulary, max_words: int, joined: bool = False
+    ) -> "RecordedTurns":
+        """Captions of pairs as dialogs of one turn each; if `joined`, all captions of a pair together are another."""
+        recorded = [
+            (pair.target, [(pair.candidate, text)], 1.0)
             for pair in pairs
             if pair.target
             for text in (*pair.captions, *([" and ".join(pair.captions)] if joined else []))
         ]
-        self.target_R, self.first_R = (torch.tensor([row[side] for row in rows]) for side in (0, 1))
-        self.words_RL = vocabulary.encode([row[2] for row in rows], max_words)
+        return cls.of(recorded, items, vocabulary, max_words)
 
     def __len__(self) -> int:
-        return len(self.target_R)
+        return len(self.target_N)
 
     def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
         """Return the dialogs of some rows."""
         row_B = row_B.cpu()
-        user = RecordedReplies.of_words(self.words_RL[row_B].unsqueeze(1).to(device))
-        return DialogStarts(self.target_R[row_B].to(device), self.first_R[row_B].to(device), user, 1)
+        asker = RecordedItems(self.item_NT[row_B].to(device))
+        user = RecordedReplies.of_words(self.words_NTL[row_B].to(device))
+        first_B = asker.item_BT[:, 0]
+        return DialogStarts(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
 
 
 class RecordedDialogs:
@@ -180,25 +200,25 @@ class RecordedSessions:
 
     def __init__(
         self,
-        sessions: dict[str, Sequence[tuple[str, Sequence[tuple[str, str]], float]]],
+        sessions: dict[str, Sequence[RecordedDialog]],
         items: dict[str, Items],
         vocabulary: Vocabulary,
         max_words: int,
         name: str = "live",
     ) -> None:
         self.items, self.name = items, name
-        of_length: dict[int, list[tuple[str, Sequence[tuple[str, str]], float]]] = {}
+        of_length: dict[int, list[RecordedDialog]] = {}
         for one in sessions["train"]:
             of_length.setdefault(len(one[1]), []).append(one)
         self._groups = [
-            _encoded(group, items["train"], vocabulary, max_words) for group in of_length.values()
+            RecordedTurns.of(group, items["train"], vocabulary, max_words) for group in of_length.values()
         ]
         val = [(target, [step], weight) for target, steps, weight in sessions["val"] for step in steps]
-        self._val = _encoded(val, items["val"], vocabulary, max_words) if val else None
+        self._val = RecordedTurns.of(val, items["val"], vocabulary, max_words) if val else None
 
     def count(self, split: str) -> int:
         groups = self._groups if split == "train" else [self._val] if self._val else []
-        return sum(len(group.target_N) for group in groups)
+        return sum(map(len, groups))
 
     def enter(self, split: str, epoch: int, device: torch.device) -> None:
         self.device = device
@@ -211,39 +231,7 @@ class RecordedSessions:
         return group.dialogs(shared_out(drawn), self.device)
 
     def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
-        return {self.name: self._val.dialogs(row_B.cpu(), self.device)} if self._val else {}
-
-
-class _Encoded(NamedTuple):
-    """Sessions with the same number of turns: targets N, items N×T, words N×T×L, and weights N."""
-
-    target_N: Tensor
-    item_NT: Tensor
-    words_NTL: Tensor
-    weight_N: Tensor
-
-    def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
-        """Return the dialogs of some sessions."""
-        asker = RecordedItems(self.item_NT[row_B].to(device))
-        user = RecordedReplies.of_words(self.words_NTL[row_B].to(device))
-        first_B = asker.item_BT[:, 0]
-        return DialogStarts(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
-
-
-def _encoded(
-    sessions: Sequence[tuple[str, Sequence[tuple[str, str]], float]],
-    items: Items,
-    vocabulary: Vocabulary,
-    max_words: int,
-) -> _Encoded:
-    position_of = items.positions
-    words_RL = vocabulary.encode([text for _, steps, _ in sessions for _, text in steps], max_words)
-    return _Encoded(
-        torch.tensor([position_of[target] for target, _, _ in sessions]),
-        torch.tensor([[position_of[item] for item, _ in steps] for _, steps, _ in sessions]),
-        words_RL.view(len(sessions), -1, max_words),
-        torch.tensor([weight for _, _, weight in sessions]),
-    )
+        return {self.name: self._val.dialogs(row_B, self.device)} if self._val else {}
 
 
 Source = DialogSimulation | RecordedDialogs | RecordedSessions

@@ -254,7 +254,7 @@ def train(
         source.validated,
         users or {sources[0].name: recall[str(turns)]},
         products=len(items),
-        floor=floor_of(recorded.target_R, recorded.first_R, items) if recorded else None,
+        floor=floor_of(recorded.target_N, recorded.item_NT[:, 0], items) if recorded else None,
     )
     summary = (
         f"retriever of epoch {best['epoch']:.0f} in {folder}: turn {turns} P {best[f'val_P_{turns}']:.1f}, "

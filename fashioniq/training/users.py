@@ -131,7 +131,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     longest = MOST_WORDS if fitted else max_words
 
     recorded = {
-        split: RecordedTurns(some, items[split], vocabulary, longest, joined=fitted)
+        split: RecordedTurns.of_pairs(some, items[split], vocabulary, longest, joined=fitted)
         for split, some in pairs.items()
     }
     distinct = len({Path(name).name for name in simulators}) == len(simulators)

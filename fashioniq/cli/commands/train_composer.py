@@ -27,7 +27,8 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     vocabulary = Vocabulary.of(text for pair in pairs["train"] for text in pair.captions)
     items = {split: split_items(catalog, store, split) for split in pairs}
     recorded = {
-        split: RecordedTurns(some, items[split], vocabulary, MAX_WORDS) for split, some in pairs.items()
+        split: RecordedTurns.of_pairs(some, items[split], vocabulary, MAX_WORDS)
+        for split, some in pairs.items()
     }
     source = RecordedDialogs(recorded, items)
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)

@@ -64,7 +64,7 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
     else:
         settings, monitor = TrainRetriever(**common), "val_score"
         model = DialogRetriever(RetrieverConfig(**SIZES, attention="both-ways"), **OF_DATA)
-        recorded, both = RecordedTurns(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
+        recorded, both = RecordedTurns.of_pairs(PAIRS, items, VOCABULARY, 8), {"train": items, "val": items}
         own = {"turns": 2, "seed": 0, "word_noise": word_noise}
         simulated = captioner_dialogs(Simulator(captioner, VOCABULARY), VOCABULARY, both, **own)
         source = DialogsInTurn([simulated, RecordedDialogs({"train": recorded, "val": recorded}, both)])

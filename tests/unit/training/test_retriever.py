@@ -144,7 +144,7 @@ SAID = {(5, 7, "word1 word2"), (5, 7, "word3"), (5, 8, "word6"), (2, 9, "word4")
 
 
 def recorded_dialogs_of_both_splits():
-    recorded = {split: RecordedTurns(PAIRS, items, VOCABULARY, 8) for split, items in ITEMS.items()}
+    recorded = {split: RecordedTurns.of_pairs(PAIRS, items, VOCABULARY, 8) for split, items in ITEMS.items()}
     return RecordedDialogs(recorded, ITEMS)
 
 
@@ -171,7 +171,7 @@ def test_sources_take_turns_and_recorded_captions_are_drawn_uniformly():
 
 
 def test_captions_that_are_recorded_for_one_split_leave_the_other_to_the_other_users():
-    recorded = RecordedDialogs({"train": RecordedTurns(PAIRS, ITEMS["train"], VOCABULARY, 8)}, ITEMS)
+    recorded = RecordedDialogs({"train": RecordedTurns.of_pairs(PAIRS, ITEMS["train"], VOCABULARY, 8)}, ITEMS)
     assert recorded.count("train") == len(SAID) and recorded.count("val") == 0
     source = DialogsInTurn([training()[0].source, recorded])
     source.enter("val", 0, torch.device("cpu"))
@@ -180,7 +180,7 @@ def test_captions_that_are_recorded_for_one_split_leave_the_other_to_the_other_u
 
 def test_a_part_of_each_source_is_validated_whose_captions_are_of_all_kinds():
     pairs = [Pair(str(n % 20), str((n + 1) % 20), ("word1", "word2")) for n in range(100)]
-    turns = RecordedTurns(pairs, ITEMS["val"], VOCABULARY, 8, joined=True)
+    turns = RecordedTurns.of_pairs(pairs, ITEMS["val"], VOCABULARY, 8, joined=True)
     recorded = RecordedDialogs({"train": turns, "val": turns}, ITEMS)
     source = DialogsInTurn([training()[0].source, recorded], validated=100)
     source.enter("val", 0, torch.device("cpu"))

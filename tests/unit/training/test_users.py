@@ -314,7 +314,7 @@ def test_differences_are_told_of_the_products_of_the_split(shop, settings_of):
 def test_a_linear_retriever_hears_whole_captions_and_needs_some(shop, settings_of, tmp_path):
     settings = settings_of(users=["recorded"], model=RetrieverConfig(kind="linear"))
     found = training_users(settings, shop.catalog, shop.features)
-    assert found.max_words == MAX_WORDS and found.sources[0].recorded["train"].words_RL.shape[1] > 8
+    assert found.max_words == MAX_WORDS and found.sources[0].recorded["train"].words_NTL.shape[2] > 8
     pairs = [pair for pair in shop.catalog.pairs("train") if pair.target]
     assert found.sources[0].count("train") == 3 * len(pairs)  # both captions, and both joined
     nobody = without(shop, tmp_path / "a", "captions", "attributes", "features")
