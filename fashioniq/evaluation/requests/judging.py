@@ -1,6 +1,7 @@
 """Judging a search: the share of its first results that obey a request, and products that come back unasked."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,7 @@ def judged(
     found = []
     for request in requests:
         right = shelf.obeying(request.truth)
-        results = {name: _first_results(one, request) for name, one in searchers.items()}
+        results = {name: tuple(islice(one.search(request.turns), RESULTS)) for name, one in searchers.items()}
         found.append(
             JudgedRequest(
                 request,
@@ -32,11 +33,6 @@ def judged(
             )
         )
     return found
-
-
-def _first_results(searcher: RequestSearcher, request: RequestCase) -> tuple[str, ...]:
-    found = searcher.search(request.turns)
-    return tuple(found[:RESULTS])
 
 
 def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any]]:

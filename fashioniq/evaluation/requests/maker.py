@@ -51,12 +51,10 @@ class Maker:
         self.rng.shuffle(there)
         chosen: list[str] = []
         for label in there:
-            if not any(self.shelf.related(label, one) or self._same_family(label, one) for one in chosen):
+            family = self.shelf.family(label)
+            if not any(self.shelf.related(label, one) or self.shelf.family(one) == family for one in chosen):
                 chosen.append(label)
         return chosen[:count] if len(chosen) >= count else None
-
-    def _same_family(self, label: str, other: str) -> bool:
-        return self.shelf.family(label) == self.shelf.family(other)
 
     def garment(self, product: str) -> str | None:
         """First garment word of a product."""

@@ -7,6 +7,7 @@ further turn, as a search may leave out what it has shown.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fashioniq.data.requested import RequestCase
 from fashioniq.evaluation.requests import offers, spelling, wishes
@@ -40,11 +41,11 @@ KINDS: dict[str, Kind] = {
     "name": Kind(wishes.name, "names"),
     "name and wish": Kind(wishes.name_and_wish, "names"),
     "comparison": Kind(wishes.comparison),
-    "wish by place": Kind(wishes.wish_by_place),
-    "comparison by place": Kind(wishes.comparison_by_place),
+    "wish by place": Kind(partial(wishes.about_product, by_place=True)),
+    "comparison by place": Kind(partial(wishes.comparison, by_place=True)),
     "misspelled": Kind(spelling.misspelled),
-    "two misspelled": Kind(spelling.two_misspelled),
-    "misspelled by people": Kind(spelling.misspelled_by_people, "misspellings"),
+    "two misspelled": Kind(partial(spelling.misspelled, words=2)),
+    "misspelled by people": Kind(partial(spelling.misspelled, by_people=True), "misspellings"),
     "other words": Kind(spelling.other_words),
     "price": Kind(offers.price, "offers"),
     "cheaper": Kind(offers.cheaper, "offers"),

@@ -28,16 +28,6 @@ def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> Request
     return RequestCase(maker.kind, (RequestTurn(text),), request.truth)
 
 
-def two_misspelled(maker: Maker) -> RequestCase | None:
-    """Two words misspelled."""
-    return misspelled(maker, 2)
-
-
-def misspelled_by_people(maker: Maker) -> RequestCase | None:
-    """One word misspelled as people have misspelled it."""
-    return misspelled(maker, by_people=True)
-
-
 def other_words(maker: Maker) -> RequestCase | None:
     """A word of shoppers that is no label of the catalog, nor a part of one."""
     parts = {part for label in maker.shelf.group_of for part in (label, *label.split())}

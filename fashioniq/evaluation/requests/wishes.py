@@ -1,7 +1,5 @@
 """Kinds of requests about labels: wishes, denials, and comparisons with the product talked about."""
 
-from collections.abc import Mapping, Sequence
-
 from fashioniq.data.requested import RequestCase, RequestTruth
 from fashioniq.evaluation.requests.maker import COLOUR, Maker
 
@@ -23,13 +21,14 @@ def several_wishes(maker: Maker) -> RequestCase | None:
     return maker.of_labels(labels, wanted=labels, base=base)
 
 
-def about_product(maker: Maker) -> RequestCase | None:
-    """One wish about a product that lacks it."""
+def about_product(maker: Maker, by_place: bool = False) -> RequestCase | None:
+    """One wish about a product that lacks it; if it is named `by_place`, several are shown."""
     about = maker.product()
     labels = maker.labels(1)
     if not labels or maker.shelf.has(about, labels[0]):
         return None
-    return maker.of_labels(labels, wanted=labels, about=about)
+    ordinal = maker.ordinal() if by_place else None
+    return maker.of_labels(labels, wanted=labels, about=about, ordinal=ordinal)
 
 
 def change_of_mind(maker: Maker) -> RequestCase | None:
@@ -110,33 +109,16 @@ def name_and_wish(maker: Maker) -> RequestCase | None:
     return maker.of_labels(labels, wanted=labels, named=maker.name(), base=maker.product(labels[0]))
 
 
-def wish_by_place(maker: Maker) -> RequestCase | None:
-    """One wish about a product that lacks it, one of several shown, which is named by its place."""
-    about = maker.product()
-    labels = maker.labels(1)
-    if not labels or maker.shelf.has(about, labels[0]):
-        return None
-    return maker.of_labels(labels, wanted=labels, about=about, ordinal=maker.ordinal())
-
-
-def comparison_by_place(maker: Maker) -> RequestCase | None:
-    """A comparison with one of several products shown, which is named by its place."""
-    return _comparison(maker, maker.wording.comparisons_by_place, maker.ordinal())
-
-
-def comparison(maker: Maker) -> RequestCase | None:
-    """A step on a scale of the language, such as longer, from the level of the product talked about.
+def comparison(maker: Maker, by_place: bool = False) -> RequestCase | None:
+    """A step on a scale of the language, such as longer, from the level of the product talked about, which is one of
+    several shown if it is named `by_place`.
 
     A product is at a level if its labels on the scale are of this level only, and of no other. Products that are off
     the scale do not obey, except for colors: a color off the scale, such as green, lies between the dark and the light
     ones, and all colors of a product count.
     """
-    return _comparison(maker, maker.wording.comparisons, {})
-
-
-def _comparison(
-    maker: Maker, phrasings: Mapping[str, Mapping[str, Sequence[str]]], slots: Mapping[str, str]
-) -> RequestCase | None:
+    wording, slots = maker.wording, maker.ordinal() if by_place else {}
+    phrasings = wording.comparisons_by_place if by_place else wording.comparisons
     speech, about = maker.shelf.speech, maker.product()
     family = maker.rng.choice(sorted(speech.scales.keys() & phrasings.keys()))
     levels = speech.scales[family].levels
