@@ -7,14 +7,14 @@ import msgspec
 
 from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.phrasings import RequestPhrasings, numbered
+from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings, numbered
 
 COLOUR = "colour"
 MOST = 0.9  # share of the products; what more of them have is not asked for
 
 
 class Maker:
-    """Draws the requests of one kind."""
+    """Draws the requests of one kind. Its methods raise NotPossible if what they have drawn makes none."""
 
     def __init__(
         self,
@@ -42,10 +42,16 @@ class Maker:
         """A random name that titles begin with; "" if there is none."""
         return self.rng.choice([*self.shelf.titled]) if self.shelf.titled else ""
 
-    def labels(self, count: int, of: str | None = None) -> list[str] | None:
+    def require(self, condition: object) -> None:
+        """Raise NotPossible if a condition does not hold."""
+        if not condition:
+            raise NotPossible
+
+    def labels(self, count: int, of: str | None = None) -> list[str]:
         """Labels of different families: random ones, of a product if there are several."""
         if count == 1 and of is None:
-            return [self.rng.choice(self.askable)] if self.askable else None
+            self.require(self.askable)
+            return [self.rng.choice(self.askable)]
         askable = set(self.askable)
         there = [label for label in self.shelf.labels_of[of or self.product()] if label in askable]
         self.rng.shuffle(there)
@@ -54,7 +60,8 @@ class Maker:
             family = self.shelf.family(label)
             if not any(self.shelf.related(label, one) or self.shelf.family(one) == family for one in chosen):
                 chosen.append(label)
-        return chosen[:count] if len(chosen) >= count else None
+        self.require(len(chosen) >= count)
+        return chosen[:count]
 
     def garment(self, product: str) -> str | None:
         """First garment word of a product."""
@@ -75,19 +82,15 @@ class Maker:
         truth: RequestTruth,
         about: str | None = None,
         garment: str | None = None,
-    ) -> RequestCase | None:
+    ) -> RequestCase:
         """A request in one of the phrasings, if enough products obey it. A garment that is named is wanted.
 
         With the slot `ordinal`, several products are shown, and the one that the request is about has that place.
         """
-        said = self.wording.say(templates, slots, self.rng)
-        if said is None:
-            return None
-        texts, names_garment = said
+        texts, names_garment = self.wording.say(templates, slots, self.rng)
         if names_garment and garment is not None and garment != self.shelf.name:
             truth = msgspec.structs.replace(truth, wanted=(*truth.wanted, (garment,)))
-        if len(self.shelf.obeying(truth) - {about}) < RESULTS * len(texts):
-            return None
+        self.require(len(self.shelf.obeying(truth) - {about}) >= RESULTS * len(texts))
         turn = RequestTurn(texts[0], about, () if about is None else (about,))
         if about is not None and "ordinal" in slots:
             turn = RequestTurn(texts[0], shown=self._shown(about, slots["ordinal"]))
@@ -114,7 +117,7 @@ class Maker:
         base: str | None = None,
         phrased_as: str | None = None,
         ordinal: Mapping[str, str] | None = None,
-    ) -> RequestCase | None:
+    ) -> RequestCase:
         """A request about labels and, if it is given, a name in titles, in a phrasing of its kind, or of the kind
         `phrased_as`; `base` is a product whose garment may be named.
         """
@@ -125,7 +128,7 @@ class Maker:
         templates = self.wording.phrasings[phrased_as or self.kind]
         return self.request(templates, slots, truth, about, garment)
 
-    def alternative(self, label: str) -> str | None:
+    def alternative(self, label: str) -> str:
         """Another label of the family that products have in place of this one: no kind of it, and, unless they are
         colors, on no product beside it.
         """
@@ -137,4 +140,5 @@ class Maker:
             and not shelf.related(one, label)
             and (family == COLOUR or not shelf.having[one] & shelf.having[label])
         ]
-        return self.rng.choice(others) if others else None
+        self.require(others)
+        return self.rng.choice(others)

@@ -6,6 +6,7 @@ further turn, as a search may leave out what it has shown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +14,7 @@ from fashioniq.data.requested import RequestCase
 from fashioniq.evaluation.requests import offers, spelling, wishes
 from fashioniq.evaluation.requests.findable_products import FindableProducts
 from fashioniq.evaluation.requests.maker import Maker
-from fashioniq.evaluation.requests.phrasings import RequestPhrasings
+from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings
 
 TRIES = 60  # draws per request wanted, after which a kind has as many requests as were found
 
@@ -22,7 +23,7 @@ TRIES = 60  # draws per request wanted, after which a kind has as many requests 
 class Kind:
     """Kind of requests: how one is drawn, and whether it needs names in titles, offers, or people's misspellings."""
 
-    draw: Callable[[Maker], RequestCase | None]
+    draw: Callable[[Maker], RequestCase]
     needs: str = ""
 
 
@@ -70,10 +71,10 @@ def make_requests(
             continue
         maker = Maker(name, shelf, wording, seed, by_people or {})
         requests: dict[RequestCase, None] = {}
-        for _ in range(TRIES * per_kind):
+        for _ in range(TRIES * per_kind if shelf.ids else 0):
             if len(requests) == per_kind:
                 break
-            if shelf.ids and (request := kind.draw(maker)):
-                requests[request] = None
+            with suppress(NotPossible):
+                requests[kind.draw(maker)] = None
         found += requests
     return found

@@ -21,6 +21,10 @@ SHORT_FORMS = "colour"  # family whose labels may be said with one of their word
 Slots = Mapping[str, str]
 
 
+class NotPossible(Exception):
+    """What was drawn makes no request; another draw may."""
+
+
 class OtherWord(NamedTuple):
     """Word of a shopper that is no label, how it is said, and the labels that it means, any of which is right."""
 
@@ -119,13 +123,14 @@ class RequestPhrasings:
             "nouns": garment + ("es" if garment.endswith(("s", "sh", "ch", "x")) else "s"),
         }
 
-    def say(
-        self, templates: Sequence[str], slots: Slots, rng: random.Random
-    ) -> tuple[list[str], bool] | None:
-        """A random one of the phrasings whose slots are there: its turns, and whether it names the garment."""
+    def say(self, templates: Sequence[str], slots: Slots, rng: random.Random) -> tuple[list[str], bool]:
+        """A random one of the phrasings whose slots are there: its turns, and whether it names the garment.
+
+        Raises NotPossible if there is none.
+        """
         fitting = [template for template in templates if slots_of(template) <= slots.keys()]
         if not fitting:
-            return None
+            raise NotPossible
         template = rng.choice(fitting)
         texts = [self.finished(text.format_map(slots)) for text in template.split(NEXT_TURN)]
         return texts, bool(slots_of(template) & {"noun", "nouns"})

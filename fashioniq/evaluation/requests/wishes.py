@@ -6,110 +6,94 @@ from fashioniq.evaluation.requests.maker import COLOUR, Maker
 ALTERNATIVES = {"colour", "pattern", "fabric", "length", "fit", "neck", "sleeves", "style"}  # of "instead of"
 
 
-def one_wish(maker: Maker) -> RequestCase | None:
+def one_wish(maker: Maker) -> RequestCase:
     """One wish, no product named."""
-    if not (labels := maker.labels(1)):
-        return None
+    labels = maker.labels(1)
     return maker.of_labels(labels, wanted=labels, base=maker.product(labels[0]))
 
 
-def several_wishes(maker: Maker) -> RequestCase | None:
+def several_wishes(maker: Maker) -> RequestCase:
     """Two wishes of different families, in one turn or in two: the first one must hold after the second."""
     base = maker.product()
-    if not (labels := maker.labels(2, base)):
-        return None
+    labels = maker.labels(2, base)
     return maker.of_labels(labels, wanted=labels, base=base)
 
 
-def about_product(maker: Maker, by_place: bool = False) -> RequestCase | None:
+def about_product(maker: Maker, by_place: bool = False) -> RequestCase:
     """One wish about a product that lacks it; if it is named `by_place`, several are shown."""
-    about = maker.product()
-    labels = maker.labels(1)
-    if not labels or maker.shelf.has(about, labels[0]):
-        return None
+    about, labels = maker.product(), maker.labels(1)
+    maker.require(not maker.shelf.has(about, labels[0]))
     ordinal = maker.ordinal() if by_place else None
     return maker.of_labels(labels, wanted=labels, about=about, ordinal=ordinal)
 
 
-def change_of_mind(maker: Maker) -> RequestCase | None:
+def change_of_mind(maker: Maker) -> RequestCase:
     """Three turns: the third wish is in place of the first, which need not hold any more; the second one must."""
     base = maker.product()
-    if not (labels := maker.labels(2, base)):
-        return None
-    last, second = labels
-    if maker.shelf.family(last) not in ALTERNATIVES or not (first := maker.alternative(last)):
-        return None
-    return maker.of_labels([first, second, last], wanted=[second, last], base=base)
+    last, second = maker.labels(2, base)
+    maker.require(maker.shelf.family(last) in ALTERNATIVES)
+    return maker.of_labels([maker.alternative(last), second, last], wanted=[second, last], base=base)
 
 
-def denial(maker: Maker) -> RequestCase | None:
+def denial(maker: Maker) -> RequestCase:
     """One denial about a product that has the label."""
-    if not (labels := maker.labels(1)):
-        return None
+    labels = maker.labels(1)
     return maker.of_labels(labels, denied=labels, about=maker.product(labels[0]))
 
 
-def two_denials(maker: Maker) -> RequestCase | None:
+def two_denials(maker: Maker) -> RequestCase:
     """Two denials about a product that has both labels."""
     about = maker.product()
-    if not (labels := maker.labels(2, about)):
-        return None
+    labels = maker.labels(2, about)
     return maker.of_labels(labels, denied=labels, about=about)
 
 
-def wish_and_denial(maker: Maker) -> RequestCase | None:
+def wish_and_denial(maker: Maker) -> RequestCase:
     """About a product that lacks the label wanted and has the one denied, of another family."""
     about, wished = maker.product(), maker.labels(1)
     denied = maker.labels(1, about)
-    if not wished or not denied or maker.shelf.has(about, wished[0]):
-        return None
-    if maker.shelf.family(wished[0]) == maker.shelf.family(denied[0]):
-        return None
+    maker.require(not maker.shelf.has(about, wished[0]))
+    maker.require(maker.shelf.family(wished[0]) != maker.shelf.family(denied[0]))
     return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, about=about)
 
 
-def product_without(maker: Maker) -> RequestCase | None:
+def product_without(maker: Maker) -> RequestCase:
     """A wish and a denial of another family, no product named."""
     wished, denied = maker.labels(1), maker.labels(1)
-    if not wished or not denied or maker.shelf.family(wished[0]) == maker.shelf.family(denied[0]):
-        return None
+    maker.require(maker.shelf.family(wished[0]) != maker.shelf.family(denied[0]))
     base = maker.product(wished[0])
     return maker.of_labels([*wished, *denied], wanted=wished, denied=denied, base=base)
 
 
-def instead_of(maker: Maker) -> RequestCase | None:
+def instead_of(maker: Maker) -> RequestCase:
     """A label that the product talked about lacks in place of one that it has, of the same family."""
-    if not (had := maker.labels(1)) or maker.shelf.family(had[0]) not in ALTERNATIVES:
-        return None
+    had = maker.labels(1)
+    maker.require(maker.shelf.family(had[0]) in ALTERNATIVES)
     about, wished = maker.product(had[0]), maker.alternative(had[0])
-    if wished is None or maker.shelf.has(about, wished):
-        return None
+    maker.require(not maker.shelf.has(about, wished))
     return maker.of_labels([wished, *had], wanted=[wished], denied=had, about=about)
 
 
-def word_order(maker: Maker) -> RequestCase | None:
+def word_order(maker: Maker) -> RequestCase:
     """A label and not another one of its family, no product named: in another order, the words ask for that one."""
-    if not (wished := maker.labels(1)) or maker.shelf.family(wished[0]) not in ALTERNATIVES:
-        return None
-    if (denied := maker.alternative(wished[0])) is None:
-        return None
-    base = maker.product(wished[0])
+    wished = maker.labels(1)
+    maker.require(maker.shelf.family(wished[0]) in ALTERNATIVES)
+    denied, base = maker.alternative(wished[0]), maker.product(wished[0])
     return maker.of_labels([*wished, denied], wanted=wished, denied=[denied], base=base)
 
 
-def name(maker: Maker) -> RequestCase | None:
+def name(maker: Maker) -> RequestCase:
     """A name that titles begin with, no product named."""
     return maker.of_labels([], named=maker.name(), base=maker.product())
 
 
-def name_and_wish(maker: Maker) -> RequestCase | None:
+def name_and_wish(maker: Maker) -> RequestCase:
     """A name that titles begin with, and a wish."""
-    if not (labels := maker.labels(1)):
-        return None
+    labels = maker.labels(1)
     return maker.of_labels(labels, wanted=labels, named=maker.name(), base=maker.product(labels[0]))
 
 
-def comparison(maker: Maker, by_place: bool = False) -> RequestCase | None:
+def comparison(maker: Maker, by_place: bool = False) -> RequestCase:
     """A step on a scale of the language, such as longer, from the level of the product talked about, which is one of
     several shown if it is named `by_place`.
 
@@ -125,9 +109,9 @@ def comparison(maker: Maker, by_place: bool = False) -> RequestCase | None:
     labels = maker.shelf.labels_of[about]
     own = [label for label in labels if maker.shelf.group_of[label].family == family]
     at = {number for number, words in enumerate(levels) for label in own if label in words}
-    if len(at) != 1 or (family == COLOUR and not all(label in levels[min(at)] for label in own)):
-        return None
+    maker.require(len(at) == 1)
     (level,) = at
+    maker.require(family != COLOUR or all(label in levels[level] for label in own))
     more = maker.rng.random() < 0.5
     right = range(level + 1, len(levels)) if more else range(level)
     wanted = {label for number in right for label in levels[number]}
@@ -135,8 +119,7 @@ def comparison(maker: Maker, by_place: bool = False) -> RequestCase | None:
     if family == COLOUR:
         wanted = {label for label, group in maker.shelf.group_of.items() if group.family == COLOUR}
         denied = set(levels[level])
-    if not right:
-        return None
+    maker.require(right)
     there = maker.shelf.group_of.keys()
     truth = RequestTruth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
     return maker.request(phrasings[family]["more" if more else "less"], slots, truth, about)
