@@ -18,6 +18,7 @@ from fashioniq.config import (
     TrainGenerator,
     Training,
 )
+from fashioniq.config.parser import flattened
 from fashioniq.files import UserError, reading, refuse_special, remove_leftovers, why, write_text
 from fashioniq.folders import refuse_others
 from fashioniq.runs.checks import check_made_of, described
@@ -53,7 +54,7 @@ def begin_run(run: Path, settings: Training, facts: Mapping[str, Any] | None = N
                 f"nothing to resume: {run} has no last.ckpt, so no epoch was completed; "
                 f"start again without --resume"
             )
-        now, before = _flat(values), _flat(_read_config(path))
+        now, before = flattened(values), flattened(_read_config(path))
         scheduled = (
             isinstance(settings, TrainAttributes | TrainGenerator | TrainChatsearcher)
             or getattr(settings, "schedule", "") == "cosine"
@@ -125,16 +126,6 @@ def write_config(run: Path, settings: Training) -> None:
 def _plain(settings: Training) -> dict[str, Any]:
     values = dataclasses.asdict(settings)
     return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
-
-
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Flatten options to full names, such as model.width."""
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= (
-            {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
-        )
-    return flat
 
 
 def _read_config(path: Path) -> dict[str, Any]:
