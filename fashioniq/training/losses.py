@@ -21,9 +21,7 @@ RECALLS = (1, 2, 4, 8, 16)
 
 def triplet(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 0.1) -> Tensor:
     """Triplet loss max(0, ‖q − t‖² − ‖q − n‖² + m), mean over negatives (Guo et al. 2018, equation 1)."""
-    hinge_BTN = _hinge(_square_distances(query_BTD, vectors_ND), same_BN, margin)
-    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)  # 0 in a batch of one dialog
-    return (hinge_BTN.sum(-1) / others_B1).sum(1).mean()
+    return _triplet(_square_distances(query_BTD, vectors_ND), same_BN, margin)
 
 
 def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, margin: float = 10.0) -> Tensor:
@@ -33,8 +31,7 @@ def triplet_unsquared(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, ma
     most 2.
     """
     distance_BTN = torch.cdist(query_BTD.flatten(0, 1), vectors_ND).unflatten(0, query_BTD.shape[:2])
-    others_B1 = (~same_BN).sum(1, keepdim=True).clamp(min=1)
-    return (_hinge(distance_BTN, same_BN, margin).sum(-1) / others_B1).sum(1).mean()
+    return _triplet(distance_BTN, same_BN, margin)
 
 
 def cross_entropy(
@@ -55,8 +52,7 @@ def pairwise_ranking(query_BTD: Tensor, vectors_ND: Tensor, same_BN: Tensor, mar
     max(0, m − s(q, t) + s(o, t)) over the queries o of other targets, each a mean.
     """
     cosine_BTN = F.normalize(query_BTD, dim=-1) @ F.normalize(vectors_ND, dim=-1).T
-    place_B = same_BN.int().argmax(1)
-    own_BT1 = cosine_BTN.gather(2, place_B[:, None, None].expand(-1, cosine_BTN.shape[1], 1))
+    place_B, own_BT1 = same_BN.int().argmax(1), _own(cosine_BTN, same_BN)
     images_BT = _mean_hinge(margin - own_BT1 + cosine_BTN, same_BN)
     of_targets_BTO = cosine_BTN[:, :, place_B].transpose(0, 2)  # cosine of target b and query o
     queries_BT = _mean_hinge(margin - own_BT1 + of_targets_BTO, same_BN[:, place_B].T)
@@ -82,8 +78,8 @@ def recall_surrogate(
     """
     with torch.autocast(query_BTD.device.type, enabled=False):
         cosine_BTN = query_BTD.float() @ vectors_ND.float().T
-    own_BT1 = cosine_BTN.gather(2, same_BN.int().argmax(1)[:, None, None].expand(-1, query_BTD.shape[1], 1))
-    before_BTN = torch.sigmoid((cosine_BTN - own_BT1) / temperature).masked_fill(same_BN.unsqueeze(1), 0)
+    before_BTN = torch.sigmoid((cosine_BTN - _own(cosine_BTN, same_BN)) / temperature)
+    before_BTN = before_BTN.masked_fill(same_BN.unsqueeze(1), 0)
     rank_BT1 = 1 + before_BTN.sum(-1, keepdim=True)
     recall_BTK = torch.sigmoid(torch.tensor(RECALLS, device=rank_BT1.device) - rank_BT1)
     return (1 - recall_BTK).mean(-1).sum(1).mean()
@@ -99,13 +95,14 @@ def _square_distances(query_BTD: Tensor, vectors_ND: Tensor) -> Tensor:
         )
 
 
-def _hinge(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
-    own_B11 = same_BN.int().argmax(1)[:, None, None].expand(-1, distance_BTN.shape[1], 1)
-    return (
-        (distance_BTN.gather(2, own_B11) - distance_BTN + margin)
-        .clamp(min=0)
-        .masked_fill(same_BN.unsqueeze(1), 0)
-    )
+def _own(value_BTN: Tensor, same_BN: Tensor) -> Tensor:
+    """Values of the dialogs' own targets, B×T×1."""
+    place_B11 = same_BN.int().argmax(1)[:, None, None]
+    return value_BTN.gather(2, place_B11.expand(-1, value_BTN.shape[1], 1))
+
+
+def _triplet(distance_BTN: Tensor, same_BN: Tensor, margin: float) -> Tensor:
+    return _mean_hinge(_own(distance_BTN, same_BN) - distance_BTN + margin, same_BN).sum(1).mean()
 
 
 def _mean_hinge(loss_BTN: Tensor, same_BN: Tensor) -> Tensor:
