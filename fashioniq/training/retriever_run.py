@@ -1,7 +1,7 @@
 """Training run of a dialog retriever, and the parts that it shares with that of a composer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +57,13 @@ TRAINED_AS = {
 VALIDATED = 1000  # dialogs of each user at most in validation with several turns, which take long
 
 
-@dataclass(frozen=True)
-class Splits:
-    """Products of each split, or the pairs if a training uses recorded captions only."""
-
-    catalog: Catalog
-    items: dict[str, Items]
-    pairs: dict[str, list[Pair]] | None
-
-    def coverage(self) -> dict[str, float]:
-        """Return the share of each split that is used."""
-        if self.pairs is None:
-            return {split: len(some) / len(self.catalog.ids(split)) for split, some in self.items.items()}
-        return {split: len(some) / len(self.catalog.pairs(split)) for split, some in self.pairs.items()}
+def coverage_of(
+    catalog: Catalog, items: dict[str, Items], pairs: dict[str, list[Pair]] | None
+) -> dict[str, float]:
+    """Share of each split that is used: of its products, or of its pairs if only recorded captions are."""
+    if pairs is None:
+        return {split: len(some) / len(catalog.ids(split)) for split, some in items.items()}
+    return {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
 
 
 @alone
@@ -101,7 +95,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         bigrams=before.get("bigrams", len(bigrams)),
     )
     halfway = fitted and settings.halfway
-    data = describe_data(catalog, store, Splits(catalog, items, users.pairs_alone).coverage())
+    data = describe_data(catalog, store, coverage_of(catalog, items, users.pairs_alone))
     facts = model_facts("retriever", settings, store, users.vocabulary, sizes, data=data) | {
         "user": users.captioner and str(users.captioner),
         "loss": settings.loss,

@@ -10,7 +10,7 @@ from fashioniq.runs import RetrieverRun
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import model_facts
 from fashioniq.training.folder import Trained, alone, folder_of
-from fashioniq.training.retriever_run import Splits, new_retriever, train
+from fashioniq.training.retriever_run import coverage_of, new_retriever, train
 from fashioniq.training.run_files import begin_run
 from fashioniq.training.users import MAX_WORDS
 from fashioniq.training.verdict import advice
@@ -34,7 +34,7 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
-    data = describe_data(catalog, store, Splits(catalog, items, pairs).coverage())
+    data = describe_data(catalog, store, coverage_of(catalog, items, pairs))
     facts = model_facts("retriever", settings, store, vocabulary, sizes, data=data) | {
         "user": None,
         "loss": settings.loss,
