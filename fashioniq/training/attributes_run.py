@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytorch_lightning as pl
-import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import TrainAttributes
@@ -18,11 +17,12 @@ from fashioniq.encoders.timm import load_network
 from fashioniq.files import UserError, write_json
 from fashioniq.metrics.attributes import summary
 from fashioniq.models.attributes import AttributePredictor
+from fashioniq.models.device import pick_device
 from fashioniq.models.encoder import create_encoder, encoder_mean_std, encoder_size
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
-from fashioniq.training.fitting import accelerator_of, fit, loaders
+from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.run_files import begin_run
 
@@ -106,8 +106,7 @@ def _fit(
     workers = 0 if in_memory else settings.workers
     batches = loaders(train, val, settings.batch_size, settings.seed, workers)
     best = fit(module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_mAP")
-    device = torch.device("cuda" if accelerator_of(settings.device) == "gpu" else "cpu")
-    return int(best["epoch"]), score(module, batches[1], device)
+    return int(best["epoch"]), score(module, batches[1], pick_device(settings.device))
 
 
 def _read_data(settings: TrainAttributes) -> tuple[LabelledSplits, str, dict[str, str]]:

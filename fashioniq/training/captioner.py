@@ -32,7 +32,7 @@ def caption_examples(
 
     Missing captions of pairs with fewer than K are all padding.
     """
-    position_of = {name: position for position, name in enumerate(items.ids)}
+    position_of = items.positions
     captioned = [pair for pair in pairs if pair.target and pair.captions]
     words_RL = vocabulary.encode([text for pair in captioned for text in pair.captions], max_words)
     length_R = (words_RL != PAD).sum(1)

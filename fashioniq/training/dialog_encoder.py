@@ -105,7 +105,7 @@ class DialogEncoderTraining(pl.LightningModule):
         self._text = partial(partial_text, mask=mask, share=mask_share, separator=separator)
         self._items, self._target = items, {}
         for split, some in dialogues.items():
-            position_of = {name: position for position, name in enumerate(items[split].ids)}
+            position_of = items[split].positions
             self._target[split] = torch.tensor([position_of[dialogue.image] for dialogue in some])
         last = len(dialogues["val"][0].rounds) - 1
         # validation on all rounds would take longer than training

@@ -16,9 +16,10 @@ from fashioniq.data.prompts import PromptWords, described_products
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser, noise_schedule
+from fashioniq.models.device import pick_device
 from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.training.attributes import LabelledImages
-from fashioniq.training.fitting import accelerator_of, fit, loaders
+from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.generator import GeneratorTraining
 from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
@@ -92,8 +93,7 @@ def _generate(
     requests = [
         PictureRequest(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)
     ]
-    device = "cuda" if accelerator_of(settings.device) == "gpu" else "cpu"
-    made = RunGenerator(folder, device).generate(requests)
+    made = RunGenerator(folder, pick_device(settings.device).type).generate(requests)
     return [GeneratedSample(asked, real, one) for (real, asked), one in zip(products, made, strict=True)]
 
 
