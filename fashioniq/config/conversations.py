@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import option, section
+from fashioniq.config.fields import option, refuse, section
 from fashioniq.config.shared import OfConversations
 from fashioniq.config.training import OfWords, Training, run_folder
-from fashioniq.files import UserError
 from fashioniq.models.configs import ChatSearcherConfig
 
 
@@ -64,9 +63,13 @@ class TrainChatsearcher(OfConversations, OfWords, Training):
     epochs: int = 20
 
     def validate(self) -> None:
-        if set(self.subtasks) - {"t", "i", "m"}:
-            raise UserError(
-                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it"
-            )
-        if self.devices * self.num_nodes > 1:
-            raise UserError("a ChatSearcher is trained on one device; leave out --devices and --num-nodes")
+        refuse(
+            (
+                set(self.subtasks) - {"t", "i", "m"},
+                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it",
+            ),
+            (
+                self.devices * self.num_nodes > 1,
+                "a ChatSearcher is trained on one device; leave out --devices and --num-nodes",
+            ),
+        )

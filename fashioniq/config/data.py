@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, FEATURES, option
+from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, FEATURES, option, refuse
 from fashioniq.config.shared import (
     Batched,
     Decoding,
@@ -14,7 +14,6 @@ from fashioniq.config.shared import (
     OnDevice,
     Seeded,
 )
-from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
@@ -153,10 +152,16 @@ class CaptionPairs(Seeded, InCatalog):
 
     def validate(self) -> None:
         """Raise UserError for options that cannot be combined."""
-        if self.export and self.captions:
-            raise UserError("--export and --import cannot be combined; leave one of them out")
-        if self.split == "all" and self.count < 3:
-            raise UserError(f"--count is {self.count}: it must be at least 3 for --split all")
+        refuse(
+            (
+                self.export and self.captions,
+                "--export and --import cannot be combined; leave one of them out",
+            ),
+            (
+                self.split == "all" and self.count < 3,
+                f"--count is {self.count}: it must be at least 3 for --split all",
+            ),
+        )
 
 
 @dataclass(kw_only=True)
@@ -237,36 +242,41 @@ class ExtractFeatures(OnDevice, Batched, Decoding):
     )
 
     def validate(self) -> None:
-        if bool(self.vectors) != bool(self.ids):
-            raise UserError("--vectors and --ids belong together; give both, or neither")
-        if self.vectors and (self.predictor or self.metadata or self.update or self.engine != "local"):
-            raise UserError(
-                "--vectors replaces an encoder: leave out --predictor, --metadata, --update and --engine"
-            )
-        if not self.category and (
-            self.predictor or self.metadata or self.vectors or self.encoder == "metadata"
-        ):
-            raise UserError(
-                "--predictor, --metadata, --vectors and --encoder metadata need a catalog; give --category"
-            )
-        if self.pictures and self.engine != "ray" and (self.category or self.pictures.suffix != ".json"):
-            raise UserError(
+        of_words = self.encoder == "metadata"
+        refuse(
+            (
+                bool(self.vectors) != bool(self.ids),
+                "--vectors and --ids belong together; give both, or neither",
+            ),
+            (
+                self.vectors and (self.predictor or self.metadata or self.update or self.engine != "local"),
+                "--vectors replaces an encoder: leave out --predictor, --metadata, --update and --engine",
+            ),
+            (
+                not self.category and (self.predictor or self.metadata or self.vectors or of_words),
+                "--predictor, --metadata, --vectors and --encoder metadata need a catalog; give --category",
+            ),
+            (
+                self.pictures and self.engine != "ray" and (self.category or self.pictures.suffix != ".json"),
                 "--pictures needs --engine ray; without it, download the pictures with download-images, or unpack "
-                "them to images/"
-            )
-        if self.encoder != "metadata":
-            return
-        if self.engine == "ray":
-            raise UserError("--engine ray encodes pictures: it cannot be combined with --encoder metadata")
-        if self.predictor:
-            raise UserError("--predictor needs pictures: it cannot be combined with --encoder metadata")
-        if self.metadata:
-            raise UserError(
+                "them to images/",
+            ),
+            (
+                of_words and self.engine == "ray",
+                "--engine ray encodes pictures: it cannot be combined with --encoder metadata",
+            ),
+            (
+                of_words and self.predictor,
+                "--predictor needs pictures: it cannot be combined with --encoder metadata",
+            ),
+            (
+                of_words and self.metadata,
                 "--encoder metadata has vectors of words alone; leave out --metadata, which appends them to those "
-                "of pictures, or of a sentence encoder"
-            )
-        if self.update:
-            raise UserError(
+                "of pictures, or of a sentence encoder",
+            ),
+            (
+                of_words and self.update,
                 "--update cannot be combined with --encoder metadata: remove the store and run the command again, "
-                "which takes seconds"
-            )
+                "which takes seconds",
+            ),
+        )

@@ -20,9 +20,9 @@ __all__ = [
     "VERIFY",
     "Searched",
     "check",
-    "check_search",
     "flag",
     "option",
+    "refuse",
     "required",
     "section",
 ]
@@ -50,7 +50,8 @@ VERIFY = "first compare the weights and features with their checksums, which rea
 OUT = "output folder; earlier results in it are replaced"
 
 
-def check_search(index: str | None, gallery: str | None) -> None:
-    """Refuse two engines."""
-    if index and gallery:
-        raise UserError("--index and --gallery exclude each other; give one of them")
+def refuse(*rules: tuple[object, str]) -> None:
+    """Raise UserError with the text of the first rule whose condition holds."""
+    for condition, text in rules:
+        if condition:
+            raise UserError(text)

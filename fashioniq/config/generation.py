@@ -7,7 +7,7 @@ from typing import Literal
 from fashioniq import plugins
 from fashioniq.config.dialogue import PEOPLE, EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
-from fashioniq.config.fields import CATEGORY, option, required
+from fashioniq.config.fields import CATEGORY, option, refuse, required
 from fashioniq.config.shared import InFolder, OnDevice, Prompted, Questioning, Seeded, WithFeatures
 from fashioniq.files import UserError
 
@@ -147,14 +147,18 @@ class EvalGenIR(Prompted, Generation, DescribedProducts):
     def validate(self) -> None:
         """Raise UserError for an unknown user or unknown weights."""
         super().validate()
-        if self.record and self.feedback != "visual":
-            raise UserError("--record writes generated pictures; leave it out, or give --feedback visual")
         known = self.user in ("labels", *PEOPLE) or self.user.startswith(("endpoint:", "local:"))
-        if not known and not plugins.is_from_outside("users", self.user):
-            raise UserError(
+        refuse(
+            (
+                self.record and self.feedback != "visual",
+                "--record writes generated pictures; leave it out, or give --feedback visual",
+            ),
+            (
+                not known and not plugins.is_from_outside("users", self.user),
                 f"expected labels, person, page, endpoint:NAME, local:NAME or a user of your own, found "
-                f"{self.user}; correct --user"
-            )
+                f"{self.user}; correct --user",
+            ),
+        )
 
 
 @dataclass(kw_only=True)

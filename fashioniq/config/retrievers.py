@@ -4,10 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, option, section
+from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, option, refuse, section
 from fashioniq.config.shared import WithFeatures
-from fashioniq.config.training import OfWords, Speaking, Training, WithScores, run_folder
-from fashioniq.files import UserError
+from fashioniq.config.training import (
+    SCORES_WITHOUT_ATTRS,
+    OfWords,
+    Speaking,
+    Training,
+    WithScores,
+    run_folder,
+)
 from fashioniq.models.configs import (
     COMPOSITIONS,
     FITTED,
@@ -71,15 +77,17 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     batch_size: int = 128
 
     def validate(self) -> None:
-        if self.loss == "cross-entropy" and self.margin is not None:
-            raise UserError(
-                f"--margin is {self.margin}, but cross-entropy has no margin; give --temperature instead"
-            )
-        if self.loss != "cross-entropy" and self.temperature is not None:
-            raise UserError(
+        refuse(
+            (
+                self.loss == "cross-entropy" and self.margin is not None,
+                f"--margin is {self.margin}, but cross-entropy has no margin; give --temperature instead",
+            ),
+            (
+                self.loss != "cross-entropy" and self.temperature is not None,
                 f"--temperature is {self.temperature}, but {self.loss} has no temperature; "
-                "give --margin instead"
-            )
+                "give --margin instead",
+            ),
+        )
 
 
 @dataclass(kw_only=True)
@@ -148,21 +156,23 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
 
     def validate(self) -> None:
         super().validate()
-        if self.epochs == 0 and (self.model.kind != "linear" or self.init_from or self.attrs):
-            raise UserError(
+        refuse(
+            (
+                self.epochs == 0 and (self.model.kind != "linear" or self.init_from or self.attrs),
                 "--epochs 0 is ridge regression on captions: it needs --model.kind linear, without --init-from and "
-                "--attrs"
-            )
-        if self.halfway and (self.model.kind not in FITTED or self.init_from or self.epochs == 0):
-            raise UserError(
+                "--attrs",
+            ),
+            (
+                self.halfway and (self.model.kind not in FITTED or self.init_from or self.epochs == 0),
                 "--halfway needs a training that starts from ridge regression, --model.kind linear or residual without "
-                "--init-from; leave --halfway out, or give such a training"
-            )
-        if self.word_vectors and self.model.kind == "linear":
-            raise UserError(
+                "--init-from; leave --halfway out, or give such a training",
+            ),
+            (
+                self.word_vectors and self.model.kind == "linear",
                 "--word-vectors needs a model with word embeddings, which --model.kind linear does not have; give "
-                "--model.kind transformer or rnn, or leave --word-vectors out"
-            )
+                "--model.kind transformer or rnn, or leave --word-vectors out",
+            ),
+        )
 
 
 @dataclass(kw_only=True)
@@ -174,15 +184,20 @@ class TrainComposer(WithScores, RetrieverTrainingSettings):
 
     def validate(self) -> None:
         super().validate()
-        if self.attrs != ("attributes" in COMPOSITIONS[self.model.composition]):
-            rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
-            raise UserError(f"composition {self.model.composition} {rule}")
-        self.check_scores(self.attrs)
-        if self.word_vectors and "caption" not in COMPOSITIONS[self.model.composition]:
-            raise UserError(
-                f"composition {self.model.composition} reads no captions; leave --word-vectors out, or give another "
-                "--model.composition"
-            )
+        composition = self.model.composition
+        rule = "uses no attributes; leave --attrs out" if self.attrs else "uses attributes; give --attrs"
+        refuse(
+            (
+                self.attrs != ("attributes" in COMPOSITIONS[composition]),
+                f"composition {composition} {rule}",
+            ),
+            (self.predictor and not self.attrs, SCORES_WITHOUT_ATTRS),
+            (
+                self.word_vectors and "caption" not in COMPOSITIONS[composition],
+                f"composition {composition} reads no captions; leave --word-vectors out, or give another "
+                "--model.composition",
+            ),
+        )
 
 
 @dataclass(kw_only=True)

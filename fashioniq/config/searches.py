@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Split
-from fashioniq.config.fields import ENCODER, FEATURES, OUT, option
+from fashioniq.config.fields import ENCODER, FEATURES, OUT, option, refuse
 from fashioniq.config.shared import (
     Batched,
     InCatalog,
@@ -71,14 +71,21 @@ class EvalSingleTurn(Scored, OnDevice, Batched, InFolder):
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
 
     def validate(self) -> None:
-        if self.run and self.predictions:
-            raise UserError("--run and --predictions exclude each other; give one of them")
-        if self.sessions and not self.predictions:
-            raise UserError("--sessions is for --predictions; eval-dialogs --user sessions evaluates a run")
-        if self.sessions and self.split == "test":
-            raise UserError("Multiturn FashionIQ has no sessions of test; give --split val or train")
-        if self.predictions and self.score == "vectors":
-            raise UserError("--score is for --run; --predictions have ranks or scores, so leave it out")
+        refuse(
+            (self.run and self.predictions, "--run and --predictions exclude each other; give one of them"),
+            (
+                self.sessions and not self.predictions,
+                "--sessions is for --predictions; eval-dialogs --user sessions evaluates a run",
+            ),
+            (
+                self.sessions and self.split == "test",
+                "Multiturn FashionIQ has no sessions of test; give --split val or train",
+            ),
+            (
+                self.predictions and self.score == "vectors",
+                "--score is for --run; --predictions have ranks or scores, so leave it out",
+            ),
+        )
         default = EvalSingleTurn()
         changed = [
             name
@@ -130,21 +137,33 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
             raise UserError(
                 f"--method {min(unknown)} is unknown; give some of {', '.join(CHATSEARCH_METHODS)}"
             )
-        if "chatsearcher" in self.method and not self.run:
-            raise UserError("--method chatsearcher needs a run of train-chatsearcher; give --run")
-        if set(self.method) & {"text", "both", "concatenation"} and not self.encoder:
-            raise UserError("texts need a dual encoder; give --encoder")
-        if "retriever" in self.method and not self.retriever:
-            raise UserError("--method retriever needs a run of train-retriever; give --retriever")
-        if self.retriever and len(self.features) != 1:
-            raise UserError("--retriever needs one feature store; give it with --features")
         names = [*CHATSEARCH_METHODS, *(Path(name).stem for name in self.scores)]
-        if len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME:
-            raise UserError(
-                f"every row needs a name of its own, of at most {_LONGEST_NAME} characters; rename a file of --scores"
-            )
-        if not (self.out or self.run):
-            raise UserError("without --run there is no default output folder; give --out")
+        refuse(
+            (
+                "chatsearcher" in self.method and not self.run,
+                "--method chatsearcher needs a run of train-chatsearcher; give --run",
+            ),
+            (
+                set(self.method) & {"text", "both", "concatenation"} and not self.encoder,
+                "texts need a dual encoder; give --encoder",
+            ),
+            (
+                "retriever" in self.method and not self.retriever,
+                "--method retriever needs a run of train-retriever; give --retriever",
+            ),
+            (
+                self.retriever and len(self.features) != 1,
+                "--retriever needs one feature store; give it with --features",
+            ),
+            (
+                len(set(names)) < len(names) or max(map(len, names)) > _LONGEST_NAME,
+                f"every row needs a name of its own, of at most {_LONGEST_NAME} characters; rename a file of --scores",
+            ),
+            (
+                not (self.out or self.run),
+                "without --run there is no default output folder; give --out",
+            ),
+        )
 
     @property
     def methods(self) -> list[str]:
@@ -181,10 +200,13 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
     out: Path | None = option(None, OUT + " (default: RUN/requests; required without --run)")
 
     def validate(self) -> None:
-        if self.run and self.encoder:
-            raise UserError("--run and --encoder cannot be combined; leave one of them out")
-        if self.blind and not (self.run or self.encoder):
-            raise UserError("--blind judges the search of a run; give --run")
+        refuse(
+            (self.run and self.encoder, "--run and --encoder cannot be combined; leave one of them out"),
+            (
+                self.blind and not (self.run or self.encoder),
+                "--blind judges the search of a run; give --run",
+            ),
+        )
         self.folder()
 
     def folder(self) -> Path:

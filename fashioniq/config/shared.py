@@ -15,8 +15,8 @@ from fashioniq.config.fields import (
     STORED_INDEX,
     VERIFY,
     Searched,
-    check_search,
     option,
+    refuse,
     required,
 )
 
@@ -125,7 +125,7 @@ class Finds(OnDevice):
     gallery: str | None = option(None, GALLERY)
 
     def validate(self) -> None:
-        check_search(self.index, self.gallery)
+        refuse((self.index and self.gallery, "--index and --gallery exclude each other; give one of them"))
 
 
 @dataclass(kw_only=True)

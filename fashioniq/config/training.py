@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fashioniq.config.fields import option, section
+from fashioniq.config.fields import option, refuse, section
 from fashioniq.config.shared import (
     Decoding,
     InFolder,
@@ -14,7 +14,6 @@ from fashioniq.config.shared import (
     Seeded,
     WithFeatures,
 )
-from fashioniq.files import UserError
 from fashioniq.models.configs import (
     DRAWN,
     DRAWN_IN_TRAINING,
@@ -34,6 +33,7 @@ SAMPLES = (
     f"recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training {DRAWN_IN_TRAINING}, "
     "or 1 with --beam)"
 )
+SCORES_WITHOUT_ATTRS = "--predictor gives scores of attributes; give --attrs, too, or leave it out"
 BEAM = "beam width of a captioner; more than 1 replaces --samples"
 
 
@@ -121,13 +121,14 @@ class TrainAttributes(Decoding, OfAnyCategory, Training):
     epochs: int = 20
 
     def validate(self) -> None:
-        if self.deepfashion and (self.category or self.init_from):
-            raise UserError(
+        refuse(
+            (
+                self.deepfashion and (self.category or self.init_from),
                 "--deepfashion cannot be combined with --category or --init-from; leave them out, "
-                "and give its run to --init-from for a category"
-            )
-        if self.init_from and not self.category:
-            raise UserError("--init-from needs --category; give it too")
+                "and give its run to --init-from for a category",
+            ),
+            (self.init_from and not self.category, "--init-from needs --category; give it too"),
+        )
 
 
 @dataclass(kw_only=True)
@@ -141,11 +142,6 @@ class WithScores:
         reads="attribute predictor",
         research=True,
     )
-
-    def check_scores(self, attrs: bool) -> None:
-        """Raise UserError for a predictor without attributes."""
-        if self.predictor and not attrs:
-            raise UserError("--predictor gives scores of attributes; give --attrs, too, or leave it out")
 
 
 @dataclass(kw_only=True)
@@ -183,9 +179,13 @@ class TrainCaptioner(WithScores, OfWords, Training, WithFeatures):
     )
 
     def validate(self) -> None:
-        self.check_scores(self.attrs)
-        if self.predictor and self.model.kind == "rnn":
-            raise UserError("--predictor needs --model.kind transformer; leave it out, or give another kind")
+        refuse(
+            (self.predictor and not self.attrs, SCORES_WITHOUT_ATTRS),
+            (
+                self.predictor and self.model.kind == "rnn",
+                "--predictor needs --model.kind transformer; leave it out, or give another kind",
+            ),
+        )
 
     def for_pairs(self, pairs: int, captions: int) -> "TrainCaptioner":
         """The same with the sizes, the learning rate and the warmup that were not given, for these training data."""
@@ -227,8 +227,10 @@ class TrainGenerator(Decoding, OfAnyCategory, Training):
     )
 
     def validate(self) -> None:
-        if self.image_size % self.model.patch:
-            raise UserError(
+        refuse(
+            (
+                self.image_size % self.model.patch,
                 f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
-                "use a divisor of the picture size"
+                "use a divisor of the picture size",
             )
+        )
