@@ -16,6 +16,7 @@ from msgspec import UNSET
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import BM25, LAST_SHOWN, RECORDED, is_named
+from fashioniq.config.fields import refuse
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
@@ -54,7 +55,8 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
 
     A single user has no table. Raises UserError if options and users do not go together.
     """
-    trained, first = users_of_training(_run_of(options))
+    assert options.run is not None, "the folder of the results depends on it"
+    trained, first = users_of_training(options.run)
     catalog, store = data_of(options.run, options.data, options.category, options.features)
     options = replace(options, data=catalog.root, category=catalog.category, features=store.root)
     users = options.user or _default_users(options, catalog, first)
@@ -130,11 +132,6 @@ def headline(table: UserTable) -> str:
     return f"worst column, {COLUMNS[table.headline]} ({users}): {figures} after the last turn"
 
 
-def _run_of(options: EvalDialogs) -> Path:
-    assert options.run is not None, "the folder of the results depends on it"
-    return options.run
-
-
 def _default_users(options: EvalDialogs, catalog: Catalog, own: str | None) -> list[str]:
     users = [own] if own else []
     users += users_of_catalog(catalog, options.split)
@@ -170,20 +167,22 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
             raise UserError(
                 f"expected a linear retriever, found a {found} in {options.linear}; correct --linear"
             )
-    if len(users) > 1:
-        if options.captions != "each" and "human" not in users:
-            raise UserError(
-                f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
-            )
-        if options.sessions and "sessions" not in users:
-            raise UserError("--sessions needs --user sessions; add it or leave --sessions out")
+    several = len(users) > 1
+    refuse(
+        (
+            several and options.captions != "each" and "human" not in users,
+            f"--captions {options.captions} needs recorded captions; add --user human or leave it out",
+        ),
+        (
+            several and options.sessions and "sessions" not in users,
+            "--sessions needs --user sessions; add it or leave --sessions out",
+        ),
+    )
 
 
 def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:
     """Options of one of several users, without those for another kind of user."""
-    unused: dict[str, Any] = {} if user == "sessions" else {"sessions": None}
-    if user == "sessions":
-        unused |= {"index": None}
+    unused: dict[str, Any] = {"index" if user == "sessions" else "sessions": None}
     if user != "human":
         unused |= {"captions": "each"}
     return replace(options, user=[user], **unused)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fashioniq import plugins
 from fashioniq.config import TrainRetriever
+from fashioniq.config.fields import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.sessions import Session, holds_sessions, sessions_among
@@ -64,21 +65,25 @@ def sessions_of(folders: Sequence[str], category: str, items: Items) -> dict[str
 
 def check(settings: TrainRetriever, names: list[str], sessions: Collection[str]) -> None:
     """Raise UserError for sessions alone, and for an option that a policy needs or that only simulated users have."""
-    if set(names) <= {*sessions}:
-        raise UserError(
+    policy = settings.stage == "policy"
+    refuse(
+        (
+            set(names) <= {*sessions},
             f"the epoch is chosen on products of val, which the sessions of {names[0]} are not about; "
-            "add another user to --users, such as recorded"
-        )
-    if settings.stage == "policy":
-        if not settings.init_from:
-            raise UserError("--stage policy improves a trained retriever; give its run with --init-from")
-        if "recorded" in names or sessions or settings.turns < 2:
-            raise UserError(
-                "--stage policy looks ahead in simulated dialogs of two turns or more; give --users captioner or "
-                "differences, and more --turns"
-            )
-    if not set(names) - {"recorded", *sessions} and settings.word_noise:
-        raise UserError(
+            "add another user to --users, such as recorded",
+        ),
+        (
+            policy and not settings.init_from,
+            "--stage policy improves a trained retriever; give its run with --init-from",
+        ),
+        (
+            policy and ("recorded" in names or sessions or settings.turns < 2),
+            "--stage policy looks ahead in simulated dialogs of two turns or more; give --users captioner or "
+            "differences, and more --turns",
+        ),
+        (
+            not set(names) - {"recorded", *sessions} and settings.word_noise,
             f"--word-noise {settings.word_noise} needs a simulated user; "
-            "it cannot be combined with recorded --users alone"
-        )
+            "it cannot be combined with recorded --users alone",
+        ),
+    )
