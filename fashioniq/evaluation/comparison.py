@@ -166,14 +166,12 @@ def _cells(row: dict[str, Any], decimals: int) -> list[str]:
     mean = f"{row['mean']:.{decimals}f}"
     if row["p"] is None:
         return [row["model"], mean, deviation, "–", "–", "–", "–"]
-    low, high = row["interval"]
-    interval = f"{low:+.{decimals}f} to {high:+.{decimals}f}"
     return [
         row["model"],
         mean,
         deviation,
         f"{row['difference']:+.{decimals}f}",
-        interval,
+        _interval(row, decimals),
         f"{row['p']:.4f}",
         f"{row['p_corrected']:.4f}",
     ]
@@ -185,18 +183,14 @@ def _print_comparison(comparison: dict[str, Any], after: str) -> None:
     print(one_line(f"{comparison['measure']} after {after}: {of}{counts}"))
     decimals = measure(comparison["measure"]).decimals
     print_table(HEADER, [_cells(row, decimals) for row in comparison["models"]])
-    print(_method(comparison))
-    for note in comparison["notes"]:
-        print(one_line(f"note: {note}"))
-
-
-def _method(comparison: dict[str, Any]) -> str:
-    return (
+    print(
         f"difference to {comparison['models'][0]['model']} over {comparison['targets']} targets, averaged "
         "over seeds; paired bootstrap "
         f"and paired\nrandomisation test, {comparison['samples']:,} samples each; p corrected by Holm for "
         f"{len(comparison['models']) - 1} comparison(s)"
     )
+    for note in comparison["notes"]:
+        print(one_line(f"note: {note}"))
 
 
 def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: int) -> None:
@@ -219,7 +213,8 @@ def _write(out: Path, comparison: dict[str, Any], models: list[_Model], seed: in
         finding = (
             f"{comparison['measure']} after {unit} {comparison[unit]}: A {rows[0]['mean']:.{decimals}f}, B "
             f"{row['mean']:.{decimals}f}; "
-            f"B minus A {row['difference']:+.{decimals}f}, {_interval(row, decimals)}"
+            f"B minus A {row['difference']:+.{decimals}f}, 95 % interval {_interval(row, decimals)}, "
+            f"p {row['p']:.4f} ({row['p_corrected']:.4f} corrected)."
         )
         several = any(len(model.seeds) > 1 for model in (first, other))
         note = "Means are over several seeds; dialogs, plots and tables show the first seed of each model."
@@ -245,5 +240,4 @@ def _page(number: int) -> str:
 
 def _interval(row: dict[str, Any], decimals: int) -> str:
     low, high = row["interval"]
-    interval = f"95 % interval {low:+.{decimals}f} to {high:+.{decimals}f}"
-    return f"{interval}, p {row['p']:.4f} ({row['p_corrected']:.4f} corrected)."
+    return f"{low:+.{decimals}f} to {high:+.{decimals}f}"
