@@ -59,18 +59,14 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
     catalog, store = data_of(run, options.data, options.category, options.features)
     device, recorded = pick_device(options.device), options.only_user in ("human", "sessions")
     retriever: BaseRetriever | zero_shot.ZeroShotRetriever
+    vocabulary, about = Vocabulary([]), _without_training(catalog, store)
     if trained:
         trained_one, vocabulary, about = load_retriever(run, catalog.category, store)
         retriever = trained_one.to(device)
     elif str(run) == LAST_SHOWN:
-        retriever, vocabulary, about = (
-            LastShown(store.size),
-            Vocabulary([]),
-            _without_training(catalog, store),
-        )
+        retriever = LastShown(store.size)
     elif str(run) == BM25 and recorded and allows_bm25(options):
-        retriever, vocabulary = NoVectors(store.size), Vocabulary([])
-        about = _without_training(catalog, store)
+        retriever = NoVectors(store.size)
     elif str(run) == BM25:
         raise UserError(
             "--run bm25 reads what people wrote; give --user human or sessions, without --word-noise, --index, "
@@ -78,7 +74,6 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
         )
     elif recorded and not options.word_noise:
         retriever = zero_shot.load_retriever(run, catalog, store, device)
-        vocabulary, about = Vocabulary([]), _without_training(catalog, store)
     else:
         raise UserError(
             f"{run} is a search without training, which reads what people wrote; give --user human or sessions, "
