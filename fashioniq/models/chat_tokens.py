@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,17 +16,6 @@ from fashioniq.data.words import END, PAD, START, Vocabulary
 
 VISION = -1  # id of the positions of <CLS> and q1 … qN, whose vectors come from the picture
 ROLES = {"user": "USER:", "assistant": "ASSISTANT:"}
-
-
-class Tokens(Protocol):
-    """Tokenizer of a language model. `start` is empty for models without such a token."""
-
-    start: list[int]
-    end: int
-
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, ids: Sequence[int]) -> str: ...
 
 
 class Words:
@@ -45,7 +34,7 @@ class Words:
 
 
 class Pieces:
-    """Tokenizer of `transformers`."""
+    """Tokenizer of `transformers`; `start` is empty for models without such a token."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -93,7 +82,7 @@ class ChatTokens:
     `ids` is the number of ids of the language model, `image_tokens` that of the perceiver's tokens N.
     """
 
-    def __init__(self, tokens: Tokens, ids: int, image_tokens: int, limit: int) -> None:
+    def __init__(self, tokens: Words | Pieces, ids: int, image_tokens: int, limit: int) -> None:
         self.tokens, self.limit = tokens, limit
         self.image, self.image_end = ids, ids + 1
         self._block = [self.image, *[VISION] * (1 + image_tokens), self.image_end]
