@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fashioniq.models.layers import batch_normalized
+
 
 class AttributePredictor(nn.Module):
     """Image encoder with a linear head, which returns one independent binary logit per attribute."""
@@ -55,15 +57,7 @@ class AttributeScores(nn.Module):
 
     def forward(self, features_BD: Tensor) -> Tensor:
         """Token of image features, or of the difference of two, B×width."""
-        scores_BA = features_BD @ self.head_AD.T
-        if self.training and len(scores_BA) == 1:  # one example has no variance
-            norm = self.norm
-            scores_BA = F.batch_norm(
-                scores_BA, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
-            )
-        else:
-            scores_BA = self.norm(scores_BA)
-        return self.linear(scores_BA)
+        return self.linear(batch_normalized(self.norm, features_BD @ self.head_AD.T))
 
 
 def top_attributes(logits_BA: Tensor, count: int = 8) -> Tensor:

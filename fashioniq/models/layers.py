@@ -250,6 +250,13 @@ def small_embedding(count: int, width: int, padding: int | None = None) -> nn.Em
     return embedding
 
 
+def batch_normalized(norm: nn.BatchNorm1d, x_BD: Tensor) -> Tensor:
+    """`norm` of a batch; a single row, which has no variance, is normalized as in evaluation."""
+    if norm.training and len(x_BD) == 1:
+        return F.batch_norm(x_BD, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
+    return norm(x_BD)
+
+
 def mean_embedding(embedding: nn.Embedding, ids_BA: Tensor) -> Tensor:
     """Mean embedding of the ids of each row, B×D. Id 0 is padding; a row of padding gives zeros."""
     there_BA1 = (ids_BA != 0).unsqueeze(-1)

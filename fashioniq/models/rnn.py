@@ -14,7 +14,7 @@ from fashioniq.data.words import PAD
 from fashioniq.loop.messages import Turn
 from fashioniq.models.configs import WORD_WIDTH, CaptionerConfig, RetrieverConfig
 from fashioniq.models.decoding import BaseCaptioner
-from fashioniq.models.layers import BeamSlots, mean_embedding, small_embedding
+from fashioniq.models.layers import BeamSlots, batch_normalized, mean_embedding, small_embedding
 from fashioniq.models.retriever import BaseRetriever, joined_turns
 
 
@@ -99,16 +99,7 @@ class RNNRetriever(BaseRetriever):
     def _encode_words(self, words_BL: Tensor) -> Tensor:
         words_BDL = F.pad(self.word(words_BL).transpose(1, 2), (0, 1))  # zero padding completes the last pair
         outputs_BDL = F.relu(self.pairs_of_words(words_BDL)) * (words_BL != PAD).unsqueeze(1)
-        pooled_BD = outputs_BDL.amax(2)
-        many = self.norm.training and len(pooled_BD) > 1  # batch statistics need more than one dialog
-        pooled_BD = (
-            self.norm(pooled_BD)
-            if many
-            else F.batch_norm(
-                pooled_BD, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias
-            )
-        )
-        return self.text(pooled_BD)
+        return self.text(batch_normalized(self.norm, outputs_BDL.amax(2)))
 
 
 class RecurrentState(NamedTuple):
