@@ -66,18 +66,27 @@ def _text(kind: Any, imports: set[str]) -> str:
 
 
 def _result(command: str) -> tuple[str, set[str]]:
-    """Type that `run` of a command returns, and the imports that it needs."""
-    module = command.replace("-", "_")
-    tree = ast.parse((PACKAGE / "cli" / "commands" / f"{module}.py").read_text(encoding="utf-8"))
-    run = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run")
+    """Type that `run` of a command returns, and the imports that it needs; `run` may be a function of another room."""
+    module, name = f"fashioniq.cli.commands.{command.replace('-', '_')}", "run"
+    for node in (tree := _tree(module)).body:
+        if isinstance(node, ast.ImportFrom) and node.names[0].asname == "run":
+            module, name = str(node.module), node.names[0].name
+            tree = _tree(module)
+    run = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
     assert run.returns is not None
     names = {node.id for node in ast.walk(run.returns) if isinstance(node, ast.Name)}
-    imports = {f"from fashioniq.cli.commands.{module} import {node.name}" for node in tree.body
+    imports = {f"from {module} import {node.name}" for node in tree.body
                if isinstance(node, ast.ClassDef) and node.name in names}  # fmt: skip
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fashioniq"):
             imports |= {f"from {node.module} import {one.name}" for one in node.names if one.name in names}
     return ast.unparse(run.returns), imports
+
+
+def _tree(module: str) -> ast.Module:
+    path = PACKAGE.parent / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def main(check: bool) -> int:

@@ -49,15 +49,15 @@ PLAN = "plan.json"
 _WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that do not change the dialogs
 
 
-def make_dialogues(settings: MakeDialogues) -> None:
-    """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file."""
+def make_dialogues(settings: MakeDialogues) -> Path:
+    """Generate the dialogs batch by batch in the folder OUT.parts, then write them to one file, which is returned."""
     if not settings.out.name or settings.out.is_dir():
         raise UserError(
             f"expected a file in --out, found {settings.out}; give a file name such as dialogs.json"
         )
     if settings.answerer == "descriptions":
         _describe(settings)
-        return
+        return settings.out
     if _with_people(settings):
         settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
@@ -81,6 +81,7 @@ def make_dialogues(settings: MakeDialogues) -> None:
         write_dialogues(settings.out, made)
         shutil.rmtree(parts)
     _print_summary(settings, made)
+    return settings.out
 
 
 def _with_people(settings: MakeDialogues) -> bool:

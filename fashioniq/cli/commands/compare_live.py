@@ -1,10 +1,5 @@
 """`fashioniq compare-live`."""
 
-from fashioniq.config import CompareLive
-from fashioniq.service.comparing import compare_live
-from fashioniq.service.live_comparison import LiveComparison
+from fashioniq.service.comparing import compare_live as run
 
-
-def run(settings: CompareLive) -> list[LiveComparison]:
-    """Begin a comparison with --run; print how the latest one of each category stands, and end it if it is decided."""
-    return compare_live(settings)
+__all__ = ["run"]
