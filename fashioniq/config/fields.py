@@ -10,14 +10,9 @@ __all__ = [
     "CATALOGS",
     "CATEGORY",
     "DATA",
-    "DECODERS",
-    "DEVICE",
     "ENCODER",
     "FEATURES",
-    "GALLERY",
     "OUT",
-    "STORED_INDEX",
-    "VERIFY",
     "Searched",
     "check",
     "flag",
@@ -36,17 +31,6 @@ ENCODER = (
     "encoder of texts, or of texts and pictures, that searches the catalog in --data without training; the values are "
     "those of extract-features"
 )
-DEVICE = "device: cpu, cuda, or auto for a GPU if one is available"
-DECODERS = "processes that decode pictures; 0 decodes in the main process"
-STORED_INDEX = (
-    "FAISS index that finds the products, such as IVF4096,Flat or HNSW32, for about a million products; it is built "
-    "once and stored in the run; recall@10 below 0.95 is an error (default: exact search)"
-)
-GALLERY = (
-    "Milvus that finds the products: milvus://HOST:PORT, or milvus:///PATH.db for a folder of milvus-lite; the vectors "
-    "of the run are written to it once (default: search in this process)"
-)
-VERIFY = "first compare the weights and features with their checksums, which reads all of them"
 OUT = "output folder; earlier results in it are replaced"
 
 

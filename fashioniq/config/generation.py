@@ -13,19 +13,6 @@ from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")
 NAMED_WEIGHTS = ("paper", "code", "text", "pictures")
-WEIGHTS = (
-    "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (code, as DAR released it); 1 "
-    "(text); 0 (pictures); or one number per round, such as 0.9,0.7,0.5, the last for all further rounds"
-)
-FUSION = "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean"
-REWRITE = (
-    "what a dialog is rewritten as, for the prompts of pictures (DAR) or as the query (PlugIR): last, its last round; "
-    "join, all rounds; attributes, those of the rounds as one description in the words of the catalog's labels; "
-    "endpoint:NAME or local:NAME, a text by a language model at OPENAI_BASE_URL or of a folder or the hub, which is "
-    "that of DAR's query, too; auto, last if the rounds of DAR's file are whole queries, else join (default: DAR auto, "
-    "PlugIR attributes)"
-)
-DETAILS = "attributes that a user of labels describes first, and corrects in each round (GenIR)"
 
 
 @dataclass(kw_only=True)
@@ -43,7 +30,12 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
         research=True,
     )
     rounds: int = option(10, "rounds after the first description", least=0, below=1000)
-    details: int = option(2, DETAILS, least=1, research=True)
+    details: int = option(
+        2,
+        "attributes that a user of labels describes first, and corrects in each round (GenIR)",
+        least=1,
+        research=True,
+    )
     batch_size: int = 64
 
 
@@ -51,7 +43,14 @@ class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
 class Rewritten(Prompted):
     """How dialogs are rewritten."""
 
-    rewrite: str = option("auto", REWRITE)
+    rewrite: str = option(
+        "auto",
+        "what a dialog is rewritten as, for the prompts of pictures (DAR) or as the query (PlugIR): last, its last "
+        "round; join, all rounds; attributes, those of the rounds as one description in the words of the catalog's "
+        "labels; endpoint:NAME or local:NAME, a text by a language model at OPENAI_BASE_URL or of a folder or the hub, "
+        "which is that of DAR's query, too; auto, last if the rounds of DAR's file are whole queries, else join "
+        "(default: DAR auto, PlugIR attributes)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +86,17 @@ class Generation:
         reads="run",
     )
     pictures: int = option(1, "pictures per round", least=1)
-    fusion_weights: str = option("paper", WEIGHTS, research=True)
-    fusion: Literal["sum", "mean"] = option("sum", FUSION, research=True)
+    fusion_weights: str = option(
+        "paper",
+        "weight of the text: 0.7 in the first two rounds, then 0.5 (paper); 0.8 and 0.5 (code, as DAR released it); 1 "
+        "(text); 0 (pictures); or one number per round, such as 0.9,0.7,0.5, the last for all further rounds",
+        research=True,
+    )
+    fusion: Literal["sum", "mean"] = option(
+        "sum",
+        "vector of several pictures: their sum (as in DAR; equal to the sum of scores), or their mean",
+        research=True,
+    )
     cache: Path = option(
         Path("runs/picture-cache"), "cache folder of the generated pictures; none is generated twice"
     )

@@ -28,17 +28,6 @@ Negatives = Literal["batch", "gallery"]
 
 Schedule = Literal["constant", "cosine"]
 
-LOSS = (
-    "loss: triplet on squared distances (Guo 2018), triplet on distances (released code; with --model.embedding "
-    "standardized), pairwise ranking on cosines (Kiros 2014, for composers), or cross-entropy"
-)
-
-NEGATIVES = "negatives: the other targets of the batch, or all other products of the training split"
-
-SCHEDULE = (
-    "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero"
-)
-
 
 @dataclass(kw_only=True)
 class RetrieverTrainingSettings(Training, WithFeatures):
@@ -59,7 +48,12 @@ class RetrieverTrainingSettings(Training, WithFeatures):
         reads="file",
         research=True,
     )
-    loss: Loss = option("triplet", LOSS, research=True)
+    loss: Loss = option(
+        "triplet",
+        "loss: triplet on squared distances (Guo 2018), triplet on distances (released code; with --model.embedding "
+        "standardized), pairwise ranking on cosines (Kiros 2014, for composers), or cross-entropy",
+        research=True,
+    )
     margin: float | None = option(
         None, "margin (default: triplet 0.1, triplet-unsquared 10, ranking 0.2)", least=0, research=True
     )
@@ -69,11 +63,19 @@ class RetrieverTrainingSettings(Training, WithFeatures):
         least=1e-4,
         research=True,
     )
-    negatives: Negatives = option("batch", NEGATIVES, research=True)
+    negatives: Negatives = option(
+        "batch",
+        "negatives: the other targets of the batch, or all other products of the training split",
+        research=True,
+    )
     learning_rate: float = option(
         1e-3, "Adam learning rate; the maximum of the schedule", least=0, research=True
     )
-    schedule: Schedule = option("constant", SCHEDULE, research=True)
+    schedule: Schedule = option(
+        "constant",
+        "learning rate schedule: constant, or linear warmup over a tenth of the steps and cosine decay to zero",
+        research=True,
+    )
     batch_size: int = 128
 
     def validate(self) -> None:

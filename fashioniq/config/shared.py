@@ -8,12 +8,7 @@ from fashioniq.config.fields import (
     CATALOGS,
     CATEGORY,
     DATA,
-    DECODERS,
-    DEVICE,
     FEATURES,
-    GALLERY,
-    STORED_INDEX,
-    VERIFY,
     Searched,
     option,
     refuse,
@@ -25,7 +20,9 @@ from fashioniq.config.fields import (
 class OnDevice:
     """Device of the models."""
 
-    device: Literal["auto", "cpu", "cuda"] = option("auto", DEVICE)
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", "device: cpu, cuda, or auto for a GPU if one is available"
+    )
 
 
 @dataclass(kw_only=True)
@@ -58,14 +55,18 @@ class Scored:
 class Decoding:
     """Processes that decode pictures."""
 
-    workers: int = option(2, DECODERS, least=0, below=257)
+    workers: int = option(
+        2, "processes that decode pictures; 0 decodes in the main process", least=0, below=257
+    )
 
 
 @dataclass(kw_only=True)
 class Verified:
     """Comparison with checksums."""
 
-    verify: bool = option(False, VERIFY)
+    verify: bool = option(
+        False, "first compare the weights and features with their checksums, which reads all of them"
+    )
 
 
 @dataclass(kw_only=True)
@@ -121,8 +122,16 @@ class Finds(OnDevice):
     """Products that are searched, and the engine of the search."""
 
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
-    index: str | None = option(None, STORED_INDEX)
-    gallery: str | None = option(None, GALLERY)
+    index: str | None = option(
+        None,
+        "FAISS index that finds the products, such as IVF4096,Flat or HNSW32, for about a million products; it is "
+        "built once and stored in the run; recall@10 below 0.95 is an error (default: exact search)",
+    )
+    gallery: str | None = option(
+        None,
+        "Milvus that finds the products: milvus://HOST:PORT, or milvus:///PATH.db for a folder of milvus-lite; the "
+        "vectors of the run are written to it once (default: search in this process)",
+    )
 
     def validate(self) -> None:
         refuse((self.index and self.gallery, "--index and --gallery exclude each other; give one of them"))

@@ -23,18 +23,8 @@ from fashioniq.models.configs import (
 )
 
 PEAK = 0.0025  # largest learning rate of a captioner for few pairs
-WORD_NOISE = (
-    "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
-    "in equal parts"
-)
 
-SAMPLES = (
-    "captions that a captioner draws at each turn, of which it says the one by which a linear retriever fitted to the "
-    f"recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training {DRAWN_IN_TRAINING}, "
-    "or 1 with --beam)"
-)
 SCORES_WITHOUT_ATTRS = "--predictor gives scores of attributes; give --attrs, too, or leave it out"
-BEAM = "beam width of a captioner; more than 1 replaces --samples"
 
 
 @dataclass(kw_only=True)
@@ -42,9 +32,23 @@ class Speaking:
     """Options of simulated dialogs."""
 
     turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
-    samples: int | None = option(None, SAMPLES, least=1, research=True)
-    beam: int = option(1, BEAM, least=1, research=True)
-    word_noise: float = option(0.0, WORD_NOISE, least=0, below=1, research=True)
+    samples: int | None = option(
+        None,
+        "captions that a captioner draws at each turn, of which it says the one by which a linear retriever fitted to "
+        f"the recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training "
+        f"{DRAWN_IN_TRAINING}, or 1 with --beam)",
+        least=1,
+        research=True,
+    )
+    beam: int = option(1, "beam width of a captioner; more than 1 replaces --samples", least=1, research=True)
+    word_noise: float = option(
+        0.0,
+        "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
+        "in equal parts",
+        least=0,
+        below=1,
+        research=True,
+    )
 
 
 def run_folder(default: str, attrs: bool = False) -> Any:
