@@ -20,7 +20,7 @@ from fashioniq.metrics.likeness import likeness
 from fashioniq.metrics.ranking import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
 from fashioniq.report.tables import print_table, rounded
-from fashioniq.runs.trained import load_judge
+from fashioniq.runs.trained import JUDGE, load_listener
 from fashioniq.users.by_name import named_user, users_of_catalog
 
 PEOPLE = "people"
@@ -58,7 +58,7 @@ def speech_rows(
         about = [(text, str(pair.target), pair.candidate) for text, pair in zip(captions, pairs, strict=True)]
         rows.append({"who": who, **truthfulness(about, truth), **diversity(captions)})
     if settings.run and store:
-        judge = load_judge(settings.run, catalog.category, store)
+        judge = load_listener(settings.run / JUDGE, catalog.category, store)
         items = split_items(catalog, store, settings.split)
         for row, captions in zip(rows, captions_of.values(), strict=True):
             examples = [

@@ -24,7 +24,6 @@ from fashioniq.models.configs import (
     ChatSearcherConfig,
     DialogEncoderConfig,
 )
-from fashioniq.models.decoding import BaseCaptioner
 from fashioniq.models.dialog_encoder import DialogEncoder, Pretrained, TextHalf, TextTower
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.retriever import BaseRetriever
@@ -74,13 +73,6 @@ def _sizes_of(run: Path, kind: str) -> Iterator[None]:
         ) from error
 
 
-def load_captioner(
-    run: Path, category: str, store: FeatureStore
-) -> tuple[BaseCaptioner, Vocabulary, CaptionerRun]:
-    """A trained captioner, its vocabulary and its description, checked against the category and the features."""
-    return _load(run, CaptionerRun, "captioners", category, store)
-
-
 def load_simulator(
     run: Path,
     category: str,
@@ -99,23 +91,19 @@ def load_simulator(
     """
     if beams > 1 and (samples or 1) > 1:
         raise UserError(f"--beam {beams} and --samples {samples} exclude each other; give one of them")
-    captioner, words, about = load_captioner(run, category, store)
+    captioner, words, about = _load(run, CaptionerRun, "captioners", category, store)
     if samples is None:
         samples = usual if beams == 1 else 1
     if samples == 1:
         return Simulator(captioner, words, beams), about
-    listener = _load_listener(run / LISTENER, category, store)
+    listener = load_listener(run / LISTENER, category, store)
     agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
     kept = truth if agree else None
     return Simulator(captioner, words, samples=samples, listener=listener, truth=kept), about
 
 
-def load_judge(run: Path, category: str, store: FeatureStore) -> Listener:
-    """The listener that judges a captioner's captions."""
-    return _load_listener(run / JUDGE, category, store)
-
-
-def _load_listener(run: Path, category: str, store: FeatureStore) -> Listener:
+def load_listener(run: Path, category: str, store: FeatureStore) -> Listener:
+    """A listener in the run of a captioner: the one in LISTENER, which it speaks to, or the one in JUDGE."""
     if not run.is_dir():
         raise UserError(
             f"expected the {run.name} of a captioner in {run}, found none; train the captioner again"
