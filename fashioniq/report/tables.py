@@ -46,6 +46,11 @@ def rounded(name: str, value: float | None) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def one_decimal(value: float | None) -> str:
+    """Percentage with one decimal; – for None."""
+    return "–" if value is None else f"{value:.1f}"
+
+
 def success_line(success: Success) -> str:
     """Line about the share of dialogs that ranked their target first, and after how many turns."""
     soon = f", after {success.mean_turns:.2f} turns on average" if success.mean_turns is not None else ""

@@ -4,7 +4,7 @@ from typing import Any
 
 from fashioniq.config import TrainGenerator
 from fashioniq.report.generated import GeneratedPair, write_pairs
-from fashioniq.report.tables import print_table
+from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import GeneratorRun
 from fashioniq.training.folder import Trained
 from fashioniq.training.generator_run import TrainedGenerator, train_generator
@@ -33,15 +33,11 @@ def _print_figures(trained: TrainedGenerator, about: GeneratorRun) -> None:
         return
     kinds = ("real", "generated", "control")
     rows = [
-        [name, "", *(_share(about.evaluation[kind][key]) for kind in kinds)]
+        [name, "", *(one_decimal(about.evaluation[kind][key]) for kind in kinds)]
         for name, key in (("colors", "colors"), ("other words", "others"))
     ]
     for family, real in about.evaluation["real"]["families"].items():
         shares = [about.evaluation[kind]["families"][family]["found"] for kind in kinds]
-        rows.append([family, str(real["words"]), *map(_share, shares)])
+        rows.append([family, str(real["words"]), *map(one_decimal, shares)])
     title = f"words found by {about.evaluation['predictor']}, {about.evaluation['products']} test products, percent"
     print_table(["words", "asked", "real", "generated", "control"], rows, title=title)
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"

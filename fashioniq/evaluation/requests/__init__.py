@@ -24,7 +24,7 @@ from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json, together, write_json, write_jsonl
 from fashioniq.provenance import Provenance, provenance
 from fashioniq.report.requests import write_requests_page
-from fashioniq.report.tables import print_table
+from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import KINDS, kind_of, read_run
 from fashioniq.systems.zero_shot import prepare
 
@@ -121,12 +121,8 @@ def table_of(metrics: RequestMetrics) -> list[list[str]]:
     names = [*metrics.requests, "mean", RETURNED]
     return [
         header,
-        *([name, numbers.get(name, ""), *(_cell(row[name]) for row in metrics.rows)] for name in names),
+        *([name, numbers.get(name, ""), *(one_decimal(row[name]) for row in metrics.rows)] for name in names),
     ]
-
-
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
 
 
 def texts_of(catalog: Catalog, ids: list[str]) -> dict[str, str]:
