@@ -48,12 +48,11 @@ class LabelledImages(Dataset[tuple[Tensor, Tensor]]):
                 track(results, "opening photos", len(photos), disable=not sys.stderr.isatty())
             )
         kept = [place for place, result in enumerate(opened) if not isinstance(result, UnreadableImage)]
-        failed = [
-            (photo, result)
+        self.failures = {
+            str(photo.path): str(result)
             for photo, result in zip(photos, opened, strict=True)
             if isinstance(result, UnreadableImage)
-        ]
-        self.failures = {str(photo.path): str(reason) for photo, reason in failed}
+        }
         self.odd_boxes = sum(not (opened[place][1] if keep else opened[place]) for place in kept)
         self.squares_N3SS = (
             torch.from_numpy(np.stack([opened[place][0] for place in kept])) if keep and kept else None

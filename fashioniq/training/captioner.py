@@ -128,19 +128,17 @@ class CaptionerTraining(FusedTraining):
             said = ((text, str(pair.target), pair.candidate) for text, pair in zip(texts, pairs, strict=True))
             found["true"] = 100 * (truthfulness(said, self.truth)["true"] or 0.0)
         if self.judge is not None:
-            found |= self._informative(pairs, texts)
+            examples = [
+                (pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)
+            ]
+            rank_N, items = self.judge.ranks(examples, self.items["val"]), len(self.items["val"])
+            found |= {"P": percentile(rank_N, items), "R@10": recall_at(rank_N, 10)}
         if self.select in found:
             found["score"] = found[self.select]
             if self.select == "P" and found["BLEU-1"] < LANGUAGE:
                 found["score"] -= 100.0
         for name, value in found.items():
             self.log(f"val_{name}", value)
-
-    def _informative(self, pairs: list[Pair], texts: list[str]) -> dict[str, float]:
-        assert self.judge is not None
-        examples = [(pair.candidate, text, str(pair.target)) for pair, text in zip(pairs, texts, strict=True)]
-        rank_N = self.judge.ranks(examples, self.items["val"])
-        return {"P": percentile(rank_N, len(self.items["val"])), "R@10": recall_at(rank_N, 10)}
 
     def configure_optimizers(self) -> Any:
         rate = self.noam_factor * self.model.width**-0.5

@@ -43,15 +43,14 @@ def of_retriever(
     product shown, for recorded captions. Among SMALL products or fewer, nothing is judged.
     """
     chance = min(100.0, 1000 / products)
+    with_users = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
     if products <= SMALL:
-        figures = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
         return (
             f"not judged: val has only {products} products, of which 10 in random order have the target in "
-            f"{chance:.0f} % of the dialogs (P {p:.1f}; R@10 {figures}; by chance {chance:.1f})"
+            f"{chance:.0f} % of the dialogs (P {p:.1f}; R@10 {with_users}; by chance {chance:.1f})"
         )
     if at_chance(p, dialogs):
         return f"not usable: it ranks the target no better than chance (P {p:.1f}, by chance 50)"
-    with_users = ", ".join(f"{user} {value:.1f}" for user, value in recall.items())
     alone = "" if floor is None else f", the product shown without recorded captions {floor:.1f}"
     beside = f"R@10 {with_users}; by chance {chance:.1f}{alone}"
     deaf = [user for user, value in recall.items() if value < 2 * chance]
