@@ -37,11 +37,11 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
 
     All results are written to one folder. Raises UserError if a file is missing or does not match the run.
     """
-    store: FeatureStore | None = None
-    if settings.run:
-        catalog, store = data_of(settings.run, settings.data, settings.category, settings.features)
-    else:
-        catalog = catalog_of(None, settings.data, settings.category)
+    catalog, store = (
+        data_of(settings.run, settings.data, settings.category, settings.features)
+        if settings.run
+        else (catalog_of(None, settings.data, settings.category), None)
+    )
     beside = settings.run or Path("runs") / f"people-{catalog.category}"
     out = settings.out or beside / f"captions-{settings.split}"
     check_results(out)

@@ -43,9 +43,14 @@ def score_sessions(settings: EvalSingleTurn) -> dict[str, Any]:
         found, share = _scored(settings, settings.sessions, canonical(category), Path(path))
         rows += found
         covered.append(share)
-    about = {"sessions": str(settings.sessions), "split": settings.split, "predictions": settings.predictions}
-    made = {"rows": rows, "covered": covered, "provenance": msgspec.to_builtins(provenance({}))}
-    scores = about | made
+    scores = {
+        "sessions": str(settings.sessions),
+        "split": settings.split,
+        "predictions": settings.predictions,
+        "rows": rows,
+        "covered": covered,
+        "provenance": msgspec.to_builtins(provenance({})),
+    }
     table = csv_table(HEADER, [[row[name] for name in HEADER] for row in rows])
     with together(out, "metrics.json", "table.*", "ranks.*.jsonl", "run.*.trec"):  # of pairs, scored before
         write_text(out / "table.csv", table)

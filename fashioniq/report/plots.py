@@ -22,7 +22,7 @@ _PAGE_COLOURS = {
 }
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "fashioniq", "font.size": 10, "text.color": _INK}
 _RANK_STEPS = (1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000, 100_000)
-_WIDTH = 4.7  # inches; at 72 units per inch, text of size 10 is 10 pixels high on a phone
+_SIZE = 4.7, 3.1  # inches; at 72 units per inch, text of size 10 is 10 pixels high on a phone
 _LABEL = 20  # characters of a name beside its line, which takes its place from the plot
 _LABEL_GAP = 7.0  # minimum distance of two labels in percent
 
@@ -123,7 +123,7 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
     values = "; ".join(
         f"{line.name}: " + ", ".join(f"{value:.2f}" for value in line.values) for line in lines
     )
-    return _svg("turns", f"Line plot of percent after each {unit}. {values}", 3.1, draw)
+    return _svg("turns", f"Line plot of percent after each {unit}. {values}", draw)
 
 
 def interval_plot(points: Sequence[tuple[int, float, float]], name: str) -> Plot:
@@ -150,7 +150,7 @@ def interval_plot(points: Sequence[tuple[int, float, float]], name: str) -> Plot
 
     count, value, half = points[-1]
     text = f"Line plot of the difference over conversations. After {count}: {value:.3f} ± {half:.3f}"
-    return _svg(name, text, 3.1, draw)
+    return _svg(name, text, draw)
 
 
 class BarRow(NamedTuple):
@@ -199,9 +199,9 @@ def _spread(heights: Sequence[float]) -> list[float]:
     return moved
 
 
-def _svg(name: str, description: str, height: float, draw: Callable[[Axes], None]) -> Plot:
+def _svg(name: str, description: str, draw: Callable[[Axes], None]) -> Plot:
     with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
         axes.patch.set_visible(False)
         axes.tick_params(colors=_INK, length=0, pad=5)
