@@ -6,8 +6,9 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 
 from fashioniq import compat
 from fashioniq.files import UserError, one_line, why
@@ -17,8 +18,6 @@ _NO_MEMORY = re.compile(
 )
 # what Python and oneDNN say under a limit, where they have no room for the reason
 _LIMITED = re.compile("error return without exception set|could not create a primitive")
-
-
 _LOCALE = "the encoding of the locale, {}, does not have; set LC_ALL=C.UTF-8"
 
 
@@ -26,17 +25,19 @@ class OutputError(Exception):
     """Standard output cannot be written. It is no OSError, as those are errors of files for who catches them."""
 
 
-class _Output(io.TextIOWrapper):
-    """Standard output with errors of its own kind."""
+class _Stream(io.TextIOWrapper):
+    """Standard stream whose errors become others, or none, in the context that `guard` makes."""
 
     first: io.TextIOWrapper
+    guard: Callable[[], AbstractContextManager[None]]
 
     def write(self, text: str) -> int:
-        with _own_errors():
-            return super().write(text)
+        with self.guard():
+            super().write(text)
+        return len(text)
 
     def flush(self) -> None:
-        with _own_errors():
+        with self.guard():
             super().flush()
 
 
@@ -46,21 +47,6 @@ def _own_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(error.strerror) from error
-
-
-class _Messages(io.TextIOWrapper):
-    """Standard error, which ends no command if it cannot be written."""
-
-    first: io.TextIOWrapper
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            super().write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            super().flush()
 
 
 def prepare() -> None:
@@ -77,21 +63,23 @@ def prepare() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if type(sys.stderr) is io.TextIOWrapper:
-        sys.stderr = _wrapped(sys.stderr, _Messages)
+        # what cannot be written there ends no command
+        sys.stderr = _wrapped(sys.stderr, partial(suppress, OSError))
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it, such as to /dev/null")
     if type(sys.stdout) is io.TextIOWrapper:
-        sys.stdout = _wrapped(sys.stdout, _Output)
+        sys.stdout = _wrapped(sys.stdout, _own_errors)
 
 
-def _wrapped(stream: io.TextIOWrapper, kind: type[_Output | _Messages]) -> io.TextIOWrapper:
-    wrapped = kind(
+def _wrapped(stream: io.TextIOWrapper, guard: Callable[[], AbstractContextManager[None]]) -> io.TextIOWrapper:
+    wrapped = _Stream(
         stream.buffer,
         encoding=stream.encoding,
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+    wrapped.guard = guard
     wrapped.first = stream  # it would close the buffer if it were not kept
     return wrapped
 
