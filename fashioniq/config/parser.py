@@ -73,7 +73,7 @@ def parser_of(command: str, kind: type) -> argparse.ArgumentParser:
         name = known["name"]
         title = known["section"] or (_RESEARCH if known["research"] else "")
         group = groups.get(title) or groups.setdefault(title, parser.add_argument_group(title))
-        given = {"dest": name, "help": _help(own, field, known).replace("%", "%%")}
+        given = {"dest": name, "help": _help(field, known).replace("%", "%%")}
         flags = [flag(name), *([known["alias"]] if known["alias"] else [])]
         if known["positional"]:
             group.add_argument(name, nargs="*", metavar=known["positional"], help=given["help"])
@@ -275,7 +275,7 @@ def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _help(kind: Any, field: Field[Any], known: Mapping[str, Any]) -> str:
+def _help(field: Field[Any], known: Mapping[str, Any]) -> str:
     """Help text with the default, unless that is empty or part of the text."""
     text: str = known["help"]
     if _is_required(field):

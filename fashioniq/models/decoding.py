@@ -1,7 +1,7 @@
 """Caption decoding: greedy, sampled and by beam search, with each pair of products of a batch encoded once."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,14 +11,6 @@ from fashioniq.data.words import END, PAD, START, UNKNOWN
 from fashioniq.models.layers import BeamSlots
 
 BEGINNING = 3  # words after which captions that are not promising are given up
-
-
-class DecodingState(Protocol):
-    """Decoder cache: encoded pairs, and the previous words of every caption or beam, one per row."""
-
-    def select(self, parent_R: Tensor, slots: BeamSlots) -> Self:
-        """Return the state whose row r continues row parent_R[r]; `slots` maps rows to beams of the pairs."""
-        ...
 
 
 def finished_leave(device: torch.device) -> bool:
@@ -47,7 +39,12 @@ class BaseCaptioner(nn.Module):
         self.vocabulary, self.max_words, self.width = vocabulary, max_words, width
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> Any:
-        """Encode pairs of products, and return the DecodingState before the first word."""
+        """Encode pairs of products, and return the decoder's state before the first word.
+
+        It has the encoded pairs, and the previous words of every caption or beam, one per row. Its method
+        `select(parent_R, slots)` returns the state whose row r continues row parent_R[r]; `slots` (BeamSlots) maps rows
+        to beams of the pairs.
+        """
         raise NotImplementedError
 
     def advance(self, last_R: Tensor, place: int, state: Any) -> tuple[Tensor, Any]:

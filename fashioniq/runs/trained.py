@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 import torch
 from msgspec import UNSET
-from torch import nn
 
 from fashioniq import encoders, plugins
 from fashioniq.data.words import SPECIAL, Vocabulary
@@ -40,7 +39,6 @@ from fashioniq.runs.weights import load_weights
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.pragmatic import Listener
 
-M = TypeVar("M", bound=nn.Module)
 R = TypeVar("R", CaptionerRun, RetrieverRun)
 LISTENER, JUDGE = "listener", "judge"  # folders in the run of a captioner
 RELIABLE = 0.8  # share of the statements in captions that must hold by the labels, or the labels are ignored

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import bm25s
 import torch
@@ -17,14 +16,6 @@ from fashioniq.loop.rollout import System
 from fashioniq.systems import load
 
 WORD = r"\w+(?:[-'’]\w+)*"  # v-neck is a single word
-
-
-class RequestSearcher(Protocol):
-    """A search over the products of a catalog."""
-
-    def search(self, turns: Sequence[RequestTurn]) -> list[str]:
-        """Ids of the first results after these turns, best first."""
-        ...
 
 
 class BM25:
@@ -70,6 +61,9 @@ class TrainedSearcher:
             about = turn.about or self.system.named(turn.text, turn.shown)
             live = (live if about is None else live.about(about)).say(turn.text)
         return [product.id for product in live.nearest(RESULTS)]
+
+
+RequestSearcher = BM25 | TrainedSearcher
 
 
 def trained(settings: EvalRequests, run: Path, words: bool = True) -> TrainedSearcher:
