@@ -88,6 +88,7 @@ class ChatTokens:
         self._block = [self.image, *[VISION] * (1 + image_tokens), self.image_end]
         # the perceiver's tokens are inputs only
         self._learned = [True, True, *[False] * image_tokens, True]
+        self._end = Tokenized([tokens.end], [True], [])
 
     def conversation(
         self, turns: Sequence[ConversationTurn], positions: Mapping[str, int], answer: str | None = None
@@ -100,7 +101,7 @@ class ChatTokens:
         # room for the answer, also where it is not there, so that training and search leave out the same turns
         room = self.limit - len(self.tokens.start) - len(tail[0].ids) - len(self._block) - 1
         if answer is not None:
-            tail += [self._said([TurnPicture(answer)], positions, True), self._end()]
+            tail += [self._said([TurnPicture(answer)], positions, True), self._end]
         return _joined(_given(self.tokens.start), *self._latest(turns, positions, room), *tail)
 
     def talk(self, turns: Sequence[ConversationTurn], positions: Mapping[str, int]) -> Tokenized:
@@ -118,14 +119,14 @@ class ChatTokens:
             if not sequences or len(sequences[-1].ids) + len(said.ids) + 1 > self.limit:
                 sequences.append(_given(self.tokens.start))
             sequences[-1] = _joined(sequences[-1], said)
-        return [_joined(one, self._end()) for one in sequences]
+        return [_joined(one, self._end) for one in sequences]
 
     def caption(self, text: str, item: int, image_first: bool) -> Tokenized:
         """A caption with its picture before or after it; all of both is predicted."""
         words = self.tokens.encode(text)[: self.limit // 2]
         said, shown = Tokenized(words, [True] * len(words), []), Tokenized(self._block, self._learned, [item])
         return _joined(
-            _given(self.tokens.start), *((shown, said) if image_first else (said, shown)), self._end()
+            _given(self.tokens.start), *((shown, said) if image_first else (said, shown)), self._end
         )
 
     def _latest(
@@ -160,7 +161,7 @@ class ChatTokens:
     def _turn(self, turn: ConversationTurn, positions: Mapping[str, int]) -> Tokenized:
         spoken = turn.role == "assistant"
         said = self._said(turn.content, positions, spoken)
-        return _joined(_given(self.tokens.encode(ROLES[turn.role])), said, *([self._end()] if spoken else []))
+        return _joined(_given(self.tokens.encode(ROLES[turn.role])), said, *([self._end] if spoken else []))
 
     def _said(
         self, content: Sequence[Text | TurnPicture], positions: Mapping[str, int], learned: bool
@@ -175,9 +176,6 @@ class ChatTokens:
                 ids, marks = ids + words, marks + [True] * len(words)
         images = [positions[part.id] for part in content if isinstance(part, TurnPicture)]
         return Tokenized(ids, [learned and mark for mark in marks], images)
-
-    def _end(self) -> Tokenized:
-        return Tokenized([self.tokens.end], [True], [])
 
 
 def _given(ids: Sequence[int]) -> Tokenized:
