@@ -4,8 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from fashioniq.data.attributes import TYPES, AttributeVocabulary, find_attributes, own_words
 from fashioniq.data.catalog import Catalog
@@ -19,6 +21,14 @@ from fashioniq.files import UserError
 
 NAMED, MAIN = 1, 2  # a word of a list, and the first one of those that answer the same question
 _CLAUSE = re.compile(r"[.,;:!?\n]+(?!\d)")  # a negation ends with its clause
+
+
+class GeneratedPair(NamedTuple):
+    """Words, the picture of a product that has them, and one that was generated for them (None if it failed)."""
+
+    words: list[str]
+    real: Image.Image
+    generated: Image.Image | None
 
 
 class PromptWords:

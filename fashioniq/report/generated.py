@@ -2,23 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
+from fashioniq.data.prompts import GeneratedPair
 from fashioniq.report.sheet import SOFT, fitting, font, write_sheet
 
 _SIDE = 128  # pixels of a picture
 _ROW = 16  # pixels of a line of words
 _ROWS = 3  # lines of words
-
-
-class GeneratedPair(NamedTuple):
-    """Words, the picture of a product that has them, and one that was generated for them (None if it failed)."""
-
-    words: list[str]
-    real: Image.Image
-    generated: Image.Image | None
 
 
 def write_pairs(path: Path, title: str, pairs: Sequence[GeneratedPair]) -> None:

@@ -2,29 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
 from fashioniq.data.images import to_square
-from fashioniq.data.prompts import PromptWords
+from fashioniq.data.prompts import GeneratedPair, PromptWords
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import Generated
 from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
 from fashioniq.models.encoder import encoder_mean_std, normalise
 from fashioniq.runs.trained import load_predictor
 
 _BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
-
-
-class GeneratedSample(NamedTuple):
-    """A test product: its words, its picture and the one that was generated for its words."""
-
-    words: list[str]
-    real: Image.Image
-    generated: Generated
 
 
 class Judge:
@@ -55,7 +46,7 @@ class Judge:
 
 
 def evaluate(
-    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[GeneratedSample]
+    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[GeneratedPair]
 ) -> dict[str, Any]:
     """Shares of the words of `samples` that the judge finds: in real pictures, in generated ones, and in generated
     ones of another product's words, the control.
@@ -68,7 +59,7 @@ def evaluate(
     )
     wanted_NA = judge.wanted([one.words for one in samples])
     real_NA = judge.score([one.real for one in samples])
-    generated_NA = judge.score([one.generated.picture or _BLANK for one in samples])
+    generated_NA = judge.score([one.generated or _BLANK for one in samples])
     scores = {"real": real_NA, "generated": generated_NA, "control": np.roll(generated_NA, 1, axis=0)}
     shares = {
         name: found_shares(scores_NA, wanted_NA, family_A, thresholds_A) for name, scores_NA in scores.items()

@@ -12,7 +12,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import TrainGenerator
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
-from fashioniq.data.prompts import PromptWords, described_products
+from fashioniq.data.prompts import GeneratedPair, PromptWords, described_products
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
 from fashioniq.models.denoiser import Denoiser, noise_schedule
@@ -22,7 +22,7 @@ from fashioniq.training.attributes import LabelledImages
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
 from fashioniq.training.generator import GeneratorTraining
-from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
+from fashioniq.training.generator_evaluation import Judge, evaluate
 from fashioniq.training.run_files import begin_run
 
 ON_SHEET = 24  # products on the contact sheet
@@ -35,7 +35,7 @@ class TrainedGenerator(NamedTuple):
 
     folder: Path
     about: GeneratorRun
-    samples: list[GeneratedSample]
+    samples: list[GeneratedPair]
 
 
 @alone
@@ -86,7 +86,7 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
 
 def _generate(
     settings: TrainGenerator, folder: Path, test: LabelledImages, words: PromptWords
-) -> list[GeneratedSample]:
+) -> list[GeneratedPair]:
     """Generate a picture for the words of each of some test products."""
     rows = _spread(len(test), JUDGED if settings.predictor else ON_SHEET)
     products = [_product(test, row, words) for row in rows]
@@ -94,7 +94,9 @@ def _generate(
         PictureRequest(", ".join(asked), settings.seed + row) for row, (_, asked) in enumerate(products)
     ]
     made = RunGenerator(folder, pick_device(settings.device).type).generate(requests)
-    return [GeneratedSample(asked, real, one) for (real, asked), one in zip(products, made, strict=True)]
+    return [
+        GeneratedPair(asked, real, one.picture) for (real, asked), one in zip(products, made, strict=True)
+    ]
 
 
 def _product(images: LabelledImages, row: int, words: PromptWords) -> tuple[Image.Image, list[str]]:

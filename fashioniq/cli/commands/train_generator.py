@@ -3,7 +3,7 @@
 from typing import Any
 
 from fashioniq.config import TrainGenerator
-from fashioniq.report.generated import GeneratedPair, write_pairs
+from fashioniq.report.generated import write_pairs
 from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import GeneratorRun
 from fashioniq.training.folder import Trained
@@ -14,9 +14,8 @@ def run(settings: TrainGenerator) -> Trained[GeneratorRun]:
     """Train a picture generator, and write it with its evaluation and a contact sheet."""
     trained = train_generator(settings)
     path = trained.folder / "contact_sheet.png"
-    pairs = [GeneratedPair(one.words, one.real, one.generated.picture) for one in trained.samples]
     title = f"{trained.about.category}: test products (left) and pictures generated for their words (right)"
-    write_pairs(path, title, pairs)
+    write_pairs(path, title, trained.samples)
     _print_figures(trained, trained.about)
     print(f"contact sheet in {path}")
     return Trained(trained.folder, trained.about)

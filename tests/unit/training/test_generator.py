@@ -11,15 +11,15 @@ from PIL import Image
 
 from fashioniq.data.attributes import TYPES
 from fashioniq.data.images import to_square
+from fashioniq.data.prompts import GeneratedPair
 from fashioniq.files import UserError
-from fashioniq.generators.pictures import Generated
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.training import generator
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
-from fashioniq.training.generator_evaluation import GeneratedSample, Judge, evaluate
+from fashioniq.training.generator_evaluation import Judge, evaluate
 
 
 @pytest.fixture
@@ -91,15 +91,11 @@ RED, BLUE, WHITE = (Image.new("RGB", (8, 8), color) for color in COLORS)
 
 def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_products():
     known = [(RED, ["red"]), (BLUE, ["blue"])]
-
-    def made(picture):
-        return Generated(picture, "ok" if picture else "failed", 0, "")
-
     samples = [
-        GeneratedSample(["red"], RED, made(RED)),
-        GeneratedSample(["red"], BLUE, made(RED)),
-        GeneratedSample(["blue"], BLUE, made(None)),  # failed
-        GeneratedSample(["blue"], BLUE, made(BLUE)),
+        GeneratedPair(["red"], RED, RED),
+        GeneratedPair(["red"], BLUE, RED),
+        GeneratedPair(["blue"], BLUE, None),  # failed
+        GeneratedPair(["blue"], BLUE, BLUE),
     ]
     found = evaluate(Seeing(), known, samples)
     assert families(Seeing.words, Seeing.types) == ["what color is it?"] * 3
@@ -116,7 +112,7 @@ def test_a_picture_that_failed_is_judged_as_one_that_is_all_black(monkeypatch):
         return Seeing.score(judge, pictures)
 
     monkeypatch.setattr(judge, "score", score)
-    samples = [GeneratedSample(["red"], RED, Generated(None, "failed", 0, ""))]
+    samples = [GeneratedPair(["red"], RED, None)]
     evaluate(judge, [(RED, ["red"])], samples)
     (generated,) = seen[-1]
     assert generated.shape == (3, 6, 6) and not generated.any()

@@ -28,6 +28,7 @@ from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
+from fashioniq.generators.pictures import Generated
 from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import truthfulness
@@ -437,7 +438,7 @@ def generator(shop, tmp_path, fitted, monkeypatch):
 
         def generate(self, requests):
             asked.append(requests)
-            return [None] * len(requests)
+            return [Generated(None, "failed", 0, "")] * len(requests)
 
     asked = []
 
