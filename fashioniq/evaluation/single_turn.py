@@ -7,6 +7,7 @@ from typing import Any
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn
+from fashioniq.config.fields import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import SingleTurnQuery, queries_of
@@ -53,10 +54,16 @@ class SingleTurnTask:
 
 def check_categories(settings: EvalSingleTurn, *per_category: str) -> None:
     """Raise UserError unless each category is given once, with one value of each option in `per_category`."""
-    if not settings.category:
-        raise UserError("no category given; give --category dresses, or several for a table with their mean")
-    if len({canonical(name) for name in settings.category}) < len(settings.category):
-        raise UserError(f"--category {' '.join(settings.category)} names one category twice")
+    refuse(
+        (
+            not settings.category,
+            "no category given; give --category dresses, or several for a table with their mean",
+        ),
+        (
+            len({canonical(name) for name in settings.category}) < len(settings.category),
+            f"--category {' '.join(settings.category)} names one category twice",
+        ),
+    )
     for flag in (*per_category, "features"):
         if (given := getattr(settings, flag)) and len(given) != len(settings.category):
             raise UserError(

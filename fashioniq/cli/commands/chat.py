@@ -7,7 +7,7 @@ from pathlib import Path
 from fashioniq.askers.by_name import asker_of, searched_by_text
 from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
-from fashioniq.config.fields import CATALOGS
+from fashioniq.config.fields import CATALOGS, refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.files import UserError, json_line, one_line
@@ -58,10 +58,13 @@ def _system(settings: Chat) -> tuple[System, Path]:
     """The system, and the folder of its chats."""
     encoder = settings.encoder
     run = settings.run or (Path(encoder) if encoder and (Path(encoder) / "model.json").is_file() else None)
-    if run is None and settings.generator:
-        raise UserError("--generator needs a run of train-dialog-encoder; give it with --run")
-    if settings.run and encoder:
-        raise UserError("--run and --encoder cannot be combined; leave one of them out")
+    refuse(
+        (
+            run is None and settings.generator,
+            "--generator needs a run of train-dialog-encoder; give it with --run",
+        ),
+        (settings.run and encoder, "--run and --encoder cannot be combined; leave one of them out"),
+    )
     if run is None and settings.questioner != "none":
         return _asking(settings, settings.questioner), Path("runs")
     if run is None and encoder is None:

@@ -10,7 +10,7 @@ import torch
 import uvicorn
 
 from fashioniq.config import Serve
-from fashioniq.config.fields import CATALOGS
+from fashioniq.config.fields import CATALOGS, refuse
 from fashioniq.files import UserError, check_writable, why, writing
 from fashioniq.loop.milvus import is_loopback
 from fashioniq.runs import kind_of
@@ -68,12 +68,16 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
         models.open(_one_a_category([*map(Path, settings.run), *_zero_shot(settings)]))
     except Problem as error:
         raise UserError(f"{TITLES[error.code][1]} ({error.code}); --log prints the reason") from error
-    if not models.categories:
-        raise UserError(
-            "the database has no active model; give a trained run with --run, or --encoder and --data"
-        )
-    if settings.generator and not any(models.active(name).draws for name in models.categories):
-        raise UserError("--generator needs a run of train-dialog-encoder; give one with --run")
+    refuse(
+        (
+            not models.categories,
+            "the database has no active model; give a trained run with --run, or --encoder and --data",
+        ),
+        (
+            settings.generator and not any(models.active(name).draws for name in models.categories),
+            "--generator needs a run of train-dialog-encoder; give one with --run",
+        ),
+    )
     models.settle()
     used = [models.active(name).uploads for name in models.categories]
     for one in uploads:
