@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.files import UserError
-from fashioniq.service.store.database import Database, each, find, those_in
+from fashioniq.service.store.database import Database, each, find, reads, those_in, writes
 from fashioniq.service.store.engine import available
 from fashioniq.service.store.rows import ModelRow, ProductRow
 from fashioniq.service.store.tables import category_model, product
@@ -16,42 +16,43 @@ from fashioniq.service.store.tables import category_model, product
 class ProductsAndModels(Database):
     """Products and models."""
 
-    def add_products(self, category: str, products: Sequence[ProductRow]) -> list[str]:
+    @writes
+    def add_products(
+        self, connection: Connection, category: str, products: Sequence[ProductRow]
+    ) -> list[str]:
         """Store products, or replace those of the same id; return "created" or "updated" for each."""
+        ids = {one.id for one in products}
+        same = product.c.category == category
+        known = those_in(connection, product.c.id, ids, same, product.c.deleted_at.is_(None))
+        results, rows, revision = [], {}, _next_revision(connection)
+        for one in products:
+            results.append("updated" if one.id in known or one.id in rows else "created")
+            rows[one.id] = asdict(replace(one, category=category, revision=revision))
+        if rows:
+            replaced = delete(product).where(same, product.c.id == bindparam("replaced"))
+            connection.execute(replaced, [{"replaced": id} for id in rows])
+            connection.execute(insert(product), list(rows.values()))
+        return results
 
-        def work(connection: Connection) -> list[str]:
-            ids = {one.id for one in products}
-            same = product.c.category == category
-            known = those_in(connection, product.c.id, ids, same, product.c.deleted_at.is_(None))
-            results, rows, revision = [], {}, _next_revision(connection)
-            for one in products:
-                results.append("updated" if one.id in known or one.id in rows else "created")
-                rows[one.id] = asdict(replace(one, category=category, revision=revision))
-            if rows:
-                replaced = delete(product).where(same, product.c.id == bindparam("replaced"))
-                connection.execute(replaced, [{"replaced": id} for id in rows])
-                connection.execute(insert(product), list(rows.values()))
-            return results
-
-        return self.write(work)
-
+    @writes
     def patch_product(
-        self, category: str, id: str, imported: ProductRow | None = None, **changes: Any
+        self,
+        connection: Connection,
+        category: str,
+        id: str,
+        imported: ProductRow | None = None,
+        **changes: Any,
     ) -> ProductRow | None:
         """Change columns of a product and return it; None if there is no such product.
 
         A product that was never stored starts as `imported`, which the catalog folder has of it.
         """
-
-        def work(connection: Connection) -> ProductRow | None:
-            same = product.c.category == category, product.c.id == id
-            if imported and not find(connection, ProductRow, *same):
-                connection.execute(insert(product).values(asdict(imported)))
-            set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
-            changed = update(product).where(*same, product.c.deleted_at.is_(None)).values(changes | set_too)
-            return find(connection, ProductRow, *same)[0] if connection.execute(changed).rowcount else None
-
-        return self.write(work)
+        same = product.c.category == category, product.c.id == id
+        if imported and not find(connection, ProductRow, *same):
+            connection.execute(insert(product).values(asdict(imported)))
+        set_too = {"updated_at": self.now(), "revision": _next_revision(connection)}
+        changed = update(product).where(*same, product.c.deleted_at.is_(None)).values(changes | set_too)
+        return find(connection, ProductRow, *same)[0] if connection.execute(changed).rowcount else None
 
     def delete_product(self, category: str, id: str, imported: ProductRow | None = None) -> bool:
         """Mark a product as deleted; return whether there was such a product. `imported` is as in `patch_product`."""
@@ -67,63 +68,57 @@ class ProductsAndModels(Database):
         with available(), self.engine.connect() as connection:
             yield from each(connection, ProductRow, *where, order=[product.c.id])
 
-    def register_model(self, new: ModelRow) -> ModelRow:
+    @writes
+    def register_model(self, connection: Connection, new: ModelRow) -> ModelRow:
         """Store a model and return it. A stored one of the same run gets the new folder and products only.
 
         Raises UserError if the id belongs to another run.
         """
+        same = category_model.c.id == new.id
+        for stored in find(connection, ModelRow, same):
+            if (stored.category, stored.run_sha256) != (new.category, new.run_sha256):
+                raise UserError(
+                    f"the model {new.id} is another run of {stored.category}; use another version"
+                )
+            changed = {name: getattr(new, name) for name in ("folder", "features", "gallery_size")}
+            connection.execute(update(category_model).where(same).values(changed))
+            return replace(stored, **changed)
+        connection.execute(insert(category_model).values(asdict(new)))
+        return new
 
-        def work(connection: Connection) -> ModelRow:
-            same = category_model.c.id == new.id
-            for stored in find(connection, ModelRow, same):
-                if (stored.category, stored.run_sha256) != (new.category, new.run_sha256):
-                    raise UserError(
-                        f"the model {new.id} is another run of {stored.category}; use another version"
-                    )
-                changed = {name: getattr(new, name) for name in ("folder", "features", "gallery_size")}
-                connection.execute(update(category_model).where(same).values(changed))
-                return replace(stored, **changed)
-            connection.execute(insert(category_model).values(asdict(new)))
-            return new
-
-        return self.write(work)
-
-    def activate_model(self, id: str) -> ModelRow:
+    @writes
+    def activate_model(self, connection: Connection, id: str) -> ModelRow:
         """Let a model serve its category instead of the present one. Raises UserError if there is no such model."""
-
-        def work(connection: Connection) -> ModelRow:
-            found = find(connection, ModelRow, category_model.c.id == id)
-            if not found:
-                raise UserError(f"there is no model {id}; register it first")
-            if found[0].active_from and not found[0].retired_at:
-                return found[0]
-            now = self.now()
-            others = update(category_model).where(category_model.c.category == found[0].category, *_ACTIVE)
-            connection.execute(others.values(retired_at=now))
-            activated = update(category_model).where(category_model.c.id == id)
-            connection.execute(activated.values(active_from=now, retired_at=None))
-            return replace(found[0], active_from=now, retired_at=None)
-
-        return self.write(work)
+        found = find(connection, ModelRow, category_model.c.id == id)
+        if not found:
+            raise UserError(f"there is no model {id}; register it first")
+        if found[0].active_from and not found[0].retired_at:
+            return found[0]
+        now = self.now()
+        others = update(category_model).where(category_model.c.category == found[0].category, *_ACTIVE)
+        connection.execute(others.values(retired_at=now))
+        activated = update(category_model).where(category_model.c.id == id)
+        connection.execute(activated.values(active_from=now, retired_at=None))
+        return replace(found[0], active_from=now, retired_at=None)
 
     def active_model(self, category: str) -> ModelRow | None:
         """The model that serves a category, or None."""
         return self.one(ModelRow, category_model.c.category == category, *_ACTIVE)
 
-    def categories(self) -> list[str]:
+    @reads
+    def categories(self, connection: Connection) -> list[str]:
         """Categories with an active model."""
-        active = select(category_model.c.category).where(*_ACTIVE).distinct()
-        return sorted(self.read(lambda connection: connection.scalars(active).all()))
+        return sorted(connection.scalars(select(category_model.c.category).where(*_ACTIVE).distinct()))
 
     def model(self, id: str) -> ModelRow | None:
         """A model, or None."""
         return self.one(ModelRow, category_model.c.id == id)
 
-    def models(self, category: str) -> list[ModelRow]:
+    @reads
+    def models(self, connection: Connection, category: str) -> list[ModelRow]:
         """Models of a category in the order of registration."""
         order = category_model.c.registered_at, category_model.c.id
-        where = category_model.c.category == category
-        return self.read(lambda connection: find(connection, ModelRow, where, order=order))
+        return find(connection, ModelRow, category_model.c.category == category, order=order)
 
 
 _ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)

@@ -4,9 +4,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime
+from functools import wraps
 from queue import SimpleQueue
 from time import monotonic, sleep
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete, insert, select
@@ -29,6 +30,8 @@ from fashioniq.service.store.sqlite_file import check_written, count_write
 
 T = TypeVar("T")
 R = TypeVar("R", bound=msgspec.Struct)
+D = TypeVar("D", bound="Database")
+P = ParamSpec("P")
 Work = Callable[[Connection], T]
 Job = tuple[Work[Any], Future[Any]]
 
@@ -173,6 +176,26 @@ class Database:
             else:
                 done.set_exception(failure)
         return group[len(outcomes) :]
+
+
+def reads(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
+    """Method that gets the connection of a `read`."""
+
+    @wraps(method)
+    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.read(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
+
+
+def writes(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
+    """Method that gets the connection of a `write`."""
+
+    @wraps(method)
+    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.write(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
 
 
 def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:

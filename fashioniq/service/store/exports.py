@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from fashioniq.service.store.database import Database, find, those_in
+from fashioniq.service.store.database import Database, find, reads, those_in, writes
 from fashioniq.service.store.rows import ExportRow
 from fashioniq.service.store.subjects import subjects
 from fashioniq.service.store.tables import erasure, export, export_session, session
@@ -22,46 +22,43 @@ class Exports(Database):
     Training data may not hold sessions that were erased since, or whose consent for training was withdrawn.
     """
 
-    def add_export(self, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
+    @writes
+    def add_export(self, connection: Connection, new: ExportRow, session_ids: Sequence[str]) -> set[str]:
         """Store which sessions training data are going to hold.
 
         Return those that they may hold: the others were erased, or lost their consent, since the log was read.
         """
+        present = those_in(connection, session.c.id, session_ids, session.c.consent == "training")
+        connection.execute(insert(export).values(asdict(new) | {"sessions": len(present)}))
+        if present:
+            values = [{"export_id": new.id, "subject_hmac": one} for one in subjects(connection, present)]
+            connection.execute(insert(export_session), values)
+        return present
 
-        def work(connection: Connection) -> set[str]:
-            present = those_in(connection, session.c.id, session_ids, session.c.consent == "training")
-            connection.execute(insert(export).values(asdict(new) | {"sessions": len(present)}))
-            if present:
-                values = [{"export_id": new.id, "subject_hmac": one} for one in subjects(connection, present)]
-                connection.execute(insert(export_session), values)
-            return present
-
-        return self.write(work)
-
-    def exports(self) -> list[ExportRow]:
+    @reads
+    def exports(self, connection: Connection) -> list[ExportRow]:
         """All training data, also those whose folder was deleted."""
-        return self.read(lambda connection: find(connection, ExportRow, order=[export.c.cut_at, export.c.id]))
+        return find(connection, ExportRow, order=[export.c.cut_at, export.c.id])
 
-    def stale_exports(self) -> list[ExportRow]:
+    @reads
+    def stale_exports(self, connection: Connection) -> list[ExportRow]:
         """Training data that hold a session that they may not hold, to be written again without it."""
         ids = select(export_session.c.export_id).where(*_TO_REMOVE)
         stale = export.c.id.in_(ids), export.c.deleted_at.is_(None)
-        return self.read(lambda connection: find(connection, ExportRow, *stale, order=[export.c.id]))
+        return find(connection, ExportRow, *stale, order=[export.c.id])
 
-    def to_remove(self, id: str) -> set[str]:
+    @reads
+    def to_remove(self, connection: Connection, id: str) -> set[str]:
         """Hashes of the sessions that training data hold and may not hold."""
         asked = select(export_session.c.subject_hmac).where(export_session.c.export_id == id, *_TO_REMOVE)
-        return self.read(lambda connection: set(connection.scalars(asked)))
+        return set(connection.scalars(asked))
 
-    def forbidden(self, id: str, session_ids: Sequence[str]) -> set[str]:
+    @reads
+    def forbidden(self, connection: Connection, id: str, session_ids: Sequence[str]) -> set[str]:
         """Those of the sessions that training data may not hold."""
-
-        def work(connection: Connection) -> set[str]:
-            known, of_export = subjects(connection, session_ids), export_session.c.export_id == id
-            found = those_in(connection, export_session.c.subject_hmac, known, of_export, _FORBIDDEN)
-            return {known[subject] for subject in found}
-
-        return self.read(work)
+        known, of_export = subjects(connection, session_ids), export_session.c.export_id == id
+        found = those_in(connection, export_session.c.subject_hmac, known, of_export, _FORBIDDEN)
+        return {known[subject] for subject in found}
 
     def set_removed(self, id: str, hashes: Iterable[str]) -> None:
         """Store that training data do not hold these sessions any more."""
@@ -70,11 +67,12 @@ class Exports(Database):
         values = [{"one": subject} for subject in hashes]
         self.write(lambda connection: connection.execute(removed, values) if values else None)
 
-    def forbidden_held(self) -> dict[str, set[str]]:
+    @reads
+    def forbidden_held(self, connection: Connection) -> dict[str, set[str]]:
         """Hashes of the sessions that training data hold or have held and may not hold, by the id of the data."""
         asked = select(export_session.c.export_id, export_session.c.subject_hmac).where(_FORBIDDEN)
         held: dict[str, set[str]] = {}
-        for id, subject in self.read(lambda connection: connection.execute(asked).all()):
+        for id, subject in connection.execute(asked):
             held.setdefault(id, set()).add(subject)
         return held
 

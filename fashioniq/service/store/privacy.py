@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.data.words import composed
-from fashioniq.service.store.database import Database, those_in
+from fashioniq.service.store.database import Database, reads, those_in
 from fashioniq.service.store.engine import clear_files
 from fashioniq.service.store.subjects import (
     DAYS,
@@ -63,29 +63,30 @@ class Privacy(Database):
         clear_files(self.engine)
         return erased
 
-    def erased(self, session_ids: Sequence[str]) -> set[str]:
+    @reads
+    def erased(self, connection: Connection, session_ids: Sequence[str]) -> set[str]:
         """Those of the sessions that were erased; an import leaves them out."""
-        return self.read(lambda connection: are_erased(connection, session_ids))
+        return are_erased(connection, session_ids)
 
-    def export_session(self, id: str) -> dict[str, Any]:
+    @reads
+    def export_session(self, connection: Connection, id: str) -> dict[str, Any]:
         """Everything stored about a session except hashes of secrets, as JSON values. Empty without a session."""
 
-        def rows(connection: Connection, table: Any, chosen: Any, order: Any) -> list[dict[str, Any]]:
+        def rows(table: Any, chosen: Any, order: Any) -> list[dict[str, Any]]:
             hidden = ("token_sha256", "request_hmac")
             columns = [one for one in table.c if one.name not in hidden]
             found = connection.execute(select(*columns).where(chosen).order_by(order))
             return [msgspec.to_builtins(dict(row._mapping)) for row in found]
 
-        def work(connection: Connection) -> dict[str, Any]:
-            return {
-                "session": rows(connection, session, session.c.id == id, session.c.id),
-                "turns": rows(connection, turn, turn.c.session_id == id, turn.c.created_at),
-                "events": rows(connection, event, event.c.session_id == id, event.c.server_at),
-                "pictures": rows(connection, picture, _pictures_of(id), picture.c.id),
-            }
-
-        stored = self.read(work)
-        return stored | {"session": stored["session"][0]} if stored["session"] else {}
+        found = rows(session, session.c.id == id, session.c.id)
+        if not found:
+            return {}
+        return {
+            "session": found[0],
+            "turns": rows(turn, turn.c.session_id == id, turn.c.created_at),
+            "events": rows(event, event.c.session_id == id, event.c.server_at),
+            "pictures": rows(picture, _pictures_of(id), picture.c.id),
+        }
 
     def sweep(self, now: datetime | None = None) -> dict[str, int]:
         """Delete what has been kept long enough; return the number of rows of each kind.

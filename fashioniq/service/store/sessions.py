@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
-from fashioniq.service.store.database import Database, find, those_in
+from fashioniq.service.store.database import Database, find, reads, those_in, writes
 from fashioniq.service.store.experiments import places_of_clients
 from fashioniq.service.store.rows import (
     Consent,
@@ -28,36 +28,39 @@ from fashioniq.service.store.tables import event, export_session, picture, sessi
 class Sessions(Database):
     """The log of dialogs."""
 
+    @writes
     def add_session(
-        self, new: SessionRow, first: TurnRow, key: str | None = None, sha256: str | None = None
+        self,
+        connection: Connection,
+        new: SessionRow,
+        first: TurnRow,
+        key: str | None = None,
+        sha256: str | None = None,
     ) -> tuple[SessionRow, TurnRow]:
         """Store a session with its first turn and return both.
 
         With the idempotency key of an earlier call, return what that call stored; keys of different callers
         must differ. Raises KeyReused if that call had another `sha256`, and Gone if the session was erased.
         """
-
-        def work(connection: Connection) -> tuple[SessionRow, TurnRow]:
-            if stored := _by_key(connection, session.c.id, key, sha256):
-                (known,) = find(connection, SessionRow, session.c.id == stored)
-                of_session = turn.c.session_id == stored
-                return known, find(connection, TurnRow, of_session, order=[turn.c.n, turn.c.created_at])[0]
-            if are_erased(connection, [new.id]):
-                raise Gone(new.id)
-            request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
-            values = asdict(new) | {"consent_at": new.created_at} | request
-            connection.execute(insert(session).values(values))
-            return new, _insert_turn(connection, first, None, None)
-
-        return self.write(work)
+        if stored := _by_key(connection, session.c.id, key, sha256):
+            (known,) = find(connection, SessionRow, session.c.id == stored)
+            of_session = turn.c.session_id == stored
+            return known, find(connection, TurnRow, of_session, order=[turn.c.n, turn.c.created_at])[0]
+        if are_erased(connection, [new.id]):
+            raise Gone(new.id)
+        request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
+        values = asdict(new) | {"consent_at": new.created_at} | request
+        connection.execute(insert(session).values(values))
+        return new, _insert_turn(connection, first, None, None)
 
     def session(self, id: str) -> SessionRow | None:
         """A session, or None."""
         return self.one(SessionRow, session.c.id == id)
 
-    def turns(self, id: str) -> list[TurnRow]:
+    @reads
+    def turns(self, connection: Connection, id: str) -> list[TurnRow]:
         """Turns of a session in order, without those undone."""
-        return self.read(lambda connection: _live_turns(connection, id))
+        return _live_turns(connection, id)
 
     def log(
         self, category: str, consent: Consent = "training"
@@ -75,33 +78,39 @@ class Sessions(Database):
         places = places_of_clients(id)
         return self._log(session.c.id.in_(select(places.c.id).where(places.c.place == 1)))
 
-    def _log(self, *chosen: Any) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
-        def work(connection: Connection) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
-            ids = select(session.c.id).where(*chosen)
-            turns: dict[str, list[TurnRow]] = {}
-            of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
-            for one in find(connection, TurnRow, *of_turn, order=[turn.c.n]):
-                turns.setdefault(one.session_id, []).append(one)
-            events: dict[str, list[EventRow]] = {}
-            happened_in = event.c.server_at, event.c.client_at, event.c.event_id
-            for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=happened_in):
-                events.setdefault(happened.session_id, []).append(happened)
-            order = session.c.created_at, session.c.id
-            return [
-                (one, turns.get(one.id, []), events.get(one.id, []))
-                for one in find(connection, SessionRow, *chosen, order=order)
-            ]
+    @reads
+    def _log(
+        self, connection: Connection, *chosen: Any
+    ) -> list[tuple[SessionRow, list[TurnRow], list[EventRow]]]:
+        ids = select(session.c.id).where(*chosen)
+        turns: dict[str, list[TurnRow]] = {}
+        of_turn = turn.c.session_id.in_(ids), turn.c.undone_at.is_(None)
+        for one in find(connection, TurnRow, *of_turn, order=[turn.c.n]):
+            turns.setdefault(one.session_id, []).append(one)
+        events: dict[str, list[EventRow]] = {}
+        happened_in = event.c.server_at, event.c.client_at, event.c.event_id
+        for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=happened_in):
+            events.setdefault(happened.session_id, []).append(happened)
+        order = session.c.created_at, session.c.id
+        return [
+            (one, turns.get(one.id, []), events.get(one.id, []))
+            for one in find(connection, SessionRow, *chosen, order=order)
+        ]
 
-        return self.read(work)
-
-    def count_by_consent(self, category: str) -> dict[str, int]:
+    @reads
+    def count_by_consent(self, connection: Connection, category: str) -> dict[str, int]:
         """Number of sessions of a category by their consent."""
         counted = select(session.c.consent, func.count()).where(session.c.category == category)
-        rows = self.read(lambda connection: connection.execute(counted.group_by(session.c.consent)).all())
-        return {consent: count for consent, count in rows}
+        return {consent: count for consent, count in connection.execute(counted.group_by(session.c.consent))}
 
+    @writes
     def add_turn(
-        self, new: TurnRow, after: int | None = None, key: str | None = None, sha256: str | None = None
+        self,
+        connection: Connection,
+        new: TurnRow,
+        after: int | None = None,
+        key: str | None = None,
+        sha256: str | None = None,
     ) -> TurnRow:
         """Store the next turn of a session and return it with its number.
 
@@ -109,91 +118,77 @@ class Sessions(Database):
         if that call had another `sha256`, TurnConflict if the last turn is not `after`, and Gone if the
         session was erased or has ended.
         """
+        in_session = turn.c.session_id == new.session_id
+        if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
+            return find(connection, TurnRow, turn.c.query_id == stored)[0]
+        _touch(connection, new.session_id, new.created_at)
+        last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
+        present = connection.scalar(last) or 0
+        if after is not None and after != present:
+            raise TurnConflict(present)
+        return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
 
-        def work(connection: Connection) -> TurnRow:
-            in_session = turn.c.session_id == new.session_id
-            if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
-                return find(connection, TurnRow, turn.c.query_id == stored)[0]
-            _touch(connection, new.session_id, new.created_at)
-            last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
-            present = connection.scalar(last) or 0
-            if after is not None and after != present:
-                raise TurnConflict(present)
-            return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
-
-        return self.write(work)
-
-    def repeated(self, session_id: str, key: str, sha256: str | None) -> TurnRow | None:
+    @reads
+    def repeated(
+        self, connection: Connection, session_id: str, key: str, sha256: str | None
+    ) -> TurnRow | None:
         """The turn that was stored with an idempotency key, None for a new key.
 
         Raises KeyReused if it had another `sha256`.
         """
+        stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
+        return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
 
-        def work(connection: Connection) -> TurnRow | None:
-            stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
-            return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
-
-        return self.read(work)
-
-    def undo(self, session_id: str, n: int) -> list[TurnRow]:
+    @writes
+    def undo(self, connection: Connection, session_id: str, n: int) -> list[TurnRow]:
         """Mark turn `n` and all later ones as undone and return the remaining turns.
 
         Raises Gone if the session was erased or has ended.
         """
+        now = self.now()
+        _touch(connection, session_id, now)
+        of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
+        connection.execute(update(turn).where(*of_session, turn.c.n >= n).values(undone_at=now))
+        return _live_turns(connection, session_id)
 
-        def work(connection: Connection) -> list[TurnRow]:
-            now = self.now()
-            _touch(connection, session_id, now)
-            of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
-            connection.execute(update(turn).where(*of_session, turn.c.n >= n).values(undone_at=now))
-            return _live_turns(connection, session_id)
-
-        return self.write(work)
-
-    def set_consent(self, id: str, consent: Consent) -> None:
+    @writes
+    def set_consent(self, connection: Connection, id: str, consent: Consent) -> None:
         """Change the consent of a session. Raises Gone if there is no such session.
 
         Training data that hold it may not do so any more, also if the consent for training is given again.
         """
+        now = self.now()
+        changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=now)
+        if not connection.execute(changed).rowcount:
+            raise Gone(id)
+        if consent != "training":
+            held = export_session.c.subject_hmac.in_(subjects(connection, [id]))
+            withdrawn = update(export_session).where(held, export_session.c.withdrawn_at.is_(None))
+            connection.execute(withdrawn.values(withdrawn_at=now))
 
-        def work(connection: Connection) -> None:
-            now = self.now()
-            changed = update(session).where(session.c.id == id).values(consent=consent, consent_at=now)
-            if not connection.execute(changed).rowcount:
-                raise Gone(id)
-            if consent != "training":
-                held = export_session.c.subject_hmac.in_(subjects(connection, [id]))
-                withdrawn = update(export_session).where(held, export_session.c.withdrawn_at.is_(None))
-                connection.execute(withdrawn.values(withdrawn_at=now))
-
-        self.write(work)
-
-    def add_events(self, events: Sequence[EventRow]) -> list[str]:
+    @writes
+    def add_events(self, connection: Connection, events: Sequence[EventRow]) -> list[str]:
         """Store events; return "created", "duplicate" or "unknown" for each.
 
         Duplicate events have the id of another event; unknown ones refer to no turn of their session.
         """
-
-        def work(connection: Connection) -> list[str]:
-            queries = {one.query_id for one in events}
-            asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
-            sessions = {query: owner for query, owner in connection.execute(asked)}
-            seen = those_in(connection, event.c.event_id, {one.event_id for one in events})
-            created, results = [], []
-            for one in events:
-                if one.event_id in seen:
-                    results.append("duplicate")
-                elif sessions.get(one.query_id) != one.session_id:
-                    results.append("unknown")
-                else:
-                    seen.add(one.event_id)
-                    created.append(asdict(one))
-                    results.append("created")
-            if created:
-                connection.execute(insert(event), created)
-            return results
-
-        return self.write(work)
+        queries = {one.query_id for one in events}
+        asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
+        sessions = {query: owner for query, owner in connection.execute(asked)}
+        seen = those_in(connection, event.c.event_id, {one.event_id for one in events})
+        created, results = [], []
+        for one in events:
+            if one.event_id in seen:
+                results.append("duplicate")
+            elif sessions.get(one.query_id) != one.session_id:
+                results.append("unknown")
+            else:
+                seen.add(one.event_id)
+                created.append(asdict(one))
+                results.append("created")
+        if created:
+            connection.execute(insert(event), created)
+        return results
 
     def add_picture(self, feature: bytes, attrs: dict[str, Any], expires_at: datetime) -> str:
         """Store the vector of an uploaded picture and return its id."""
