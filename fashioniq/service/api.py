@@ -23,7 +23,7 @@ from fashioniq.service import page
 from fashioniq.service.access import Access
 from fashioniq.service.catalog_routes import add_catalog, add_operations
 from fashioniq.service.measures import Measures
-from fashioniq.service.problems import Problem
+from fashioniq.service.problems import PROBLEM_OF, Problem
 from fashioniq.service.routes import add_search, add_sessions, errors_of
 from fashioniq.service.service import Service
 from fashioniq.service.store import Unavailable
@@ -135,7 +135,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
         routes=_routes(),
     )
     app.state.service, app.state.access, app.state.measures = service, access, measures
-    for kind, problem_of in PROBLEM_OF.items():
+    for kind, problem_of in HANDLED.items():
         app.exception_handler(kind)(_answering(problem_of))
     app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observed(measures, service))
@@ -247,11 +247,9 @@ def _answer(request: Request, problem: Problem) -> Response:
     return JSONResponse(content, problem.status, headers, media_type=PROBLEM)
 
 
-PROBLEM_OF: dict[type[Exception], Callable[[Any], Problem]] = {
-    Problem: lambda problem: problem,
+HANDLED: dict[type[Exception], Callable[[Any], Problem]] = PROBLEM_OF | {
     RequestValidationError: lambda error: Problem("invalid", errors_of(error.errors())),
     HTTPException: lambda error: Problem(OF_STATUS.get(error.status_code, "malformed")),
-    Unavailable: lambda _: Problem("database", retry_after=5),
     # a client went away before its request was complete, or sent it too slowly
     ClientDisconnect: lambda _: Problem("malformed"),
 }

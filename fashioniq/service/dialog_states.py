@@ -12,7 +12,7 @@ from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.served_model import Served
-from fashioniq.service.store import Gone, KeyReused, Store, TurnConflict, TurnRow, Unavailable
+from fashioniq.service.store import Store, TurnRow
 from fashioniq.service.stored_turns import steps_of
 from fashioniq.service.uploads import restored
 
@@ -22,7 +22,7 @@ DRAWING = 4  # requests in work that may generate a picture; more are refused
 
 
 class DialogStates:
-    """The last states of dialogs, by the query_id of the turn after which they are. All methods raise Problem."""
+    """The last states of dialogs, by the query_id of the turn after which they are. Methods raise Problem."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -52,8 +52,7 @@ class DialogStates:
             return name
         if served.uploads is None:
             raise Problem("no-picture-encoder")
-        with store_errors():
-            picture = self.store.picture(name)
+        picture = self.store.picture(name)
         if picture is None:
             raise Problem("unknown-picture")
         device = served.system.gallery.vectors_ND.device
@@ -121,18 +120,3 @@ def near(served: Served, item: str | ItemInputs) -> Dialog:
 
 def is_picture(name: str | None) -> bool:
     return name is not None and name.startswith("pic_")
-
-
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Turn errors of the store into problems."""
-    try:
-        yield
-    except TurnConflict as error:
-        raise Problem("turn-conflict", more={"turn": error.present}) from None
-    except KeyReused:
-        raise Problem("key-reused") from None
-    except Gone:
-        raise Problem("session-expired") from None
-    except Unavailable:
-        raise Problem("database", retry_after=5) from None

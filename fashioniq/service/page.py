@@ -12,8 +12,9 @@ from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
 from fashioniq.service.forms import Key, Sent, same_origin
-from fashioniq.service.problems import Problem
+from fashioniq.service.problems import PROBLEM_OF, Problem
 from fashioniq.service.schemas import MAX_K, FiltersBody, LabelWishBody, Number, StartBody
+from fashioniq.service.store import KeyReused, TurnConflict
 from fashioniq.service.uploads import MAX_BYTES
 from fashioniq.service.view import PREFIX, STATIC, ProblemView, message_of, render, static_file
 from fashioniq.service.visit import Here, Visit
@@ -32,6 +33,7 @@ WITH_PRODUCTS = {  # problems that are shown above the products
     "unknown-label",
     "unreadable-picture",
 }
+FORM_ERRORS = Problem, TurnConflict, KeyReused
 
 
 def add_routes(router: APIRouter) -> None:
@@ -75,10 +77,8 @@ def add_routes(router: APIRouter) -> None:
             seen = visit.service.upload(visit.served.category, picture.file.read())
             visit.session, visit.stale = None, False
             visit.started(Sent(key=key), StartBody(picture_id=seen.picture_id))
-        except Problem as problem:
-            if problem.code not in WITH_PRODUCTS:
-                raise
-            return visit.page(message_of(problem, None), problem.status)
+        except FORM_ERRORS as error:
+            return _refused(visit, error)
         return visit.redirect("")
 
     @router.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
@@ -93,6 +93,14 @@ def add_routes(router: APIRouter) -> None:
         router.post(
             f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(same_origin)]
         )(_answering(action))
+
+
+def _refused(visit: Visit, error: Exception, sent: Sent | None = None) -> Response:
+    """The page with what is wrong with a form. Raises the error if it cannot be shown above the products."""
+    problem = PROBLEM_OF[type(error)](error)
+    if problem.code not in WITH_PRODUCTS:
+        raise error
+    return visit.page(message_of(problem, sent), problem.status, sent)
 
 
 def problem_page(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
@@ -121,10 +129,8 @@ def _answering(action: Action) -> Callable[..., Response]:
         request.app.state.access.limit(request, "turns")
         try:
             query = action(visit, sent)
-        except Problem as problem:
-            if problem.code not in WITH_PRODUCTS:
-                raise
-            return visit.page(message_of(problem, sent), problem.status, sent)
+        except FORM_ERRORS as error:
+            return _refused(visit, error, sent)
         return visit.redirect(query or "")
 
     return answer

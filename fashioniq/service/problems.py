@@ -1,7 +1,10 @@
 """Errors of the service as problem details (RFC 9457). They never repeat the input, a path or a traceback."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from fashioniq.service.store import Gone, KeyReused, TurnConflict, Unavailable
 
 TYPES = "https://fashioniq.invalid/problems/"  # prefix of the type, an identifier that is not looked up
 
@@ -69,6 +72,15 @@ class Problem(Exception):
             "request_id": request_id,
             **self.more,
         }
+
+
+PROBLEM_OF: dict[type[Exception], Callable[[Any], Problem]] = {  # of errors of the store
+    Problem: lambda problem: problem,
+    TurnConflict: lambda error: Problem("turn-conflict", more={"turn": error.present}),
+    KeyReused: lambda _: Problem("key-reused"),
+    Gone: lambda _: Problem("session-expired"),
+    Unavailable: lambda _: Problem("database", retry_after=5),
+}
 
 
 def wrong(pointer: str, reason: str, code: str = "invalid", **more: Any) -> Problem:

@@ -17,7 +17,7 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.service.contested import ServedAnswer, answer
-from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near, store_errors
+from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near
 from fashioniq.service.experiments import Contenders, Experiments
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -40,7 +40,8 @@ POLICY = "1"  # version of the terms of consent
 
 
 class Service:
-    """Sessions and searches on one database, with the models that are served. All methods raise Problem.
+    """Sessions and searches on one database, with the models that are served. Its methods raise Problem, and errors of
+    the store.
 
     `explore` is the share of the sessions with consent for training that explore (service/exploring.py), `spool` the
     folder of events that wait for the database (service/store/spool.py).
@@ -78,8 +79,7 @@ class Service:
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
         token = _token(secret, key) if key else secrets.token_urlsafe(24)
         now = self.store.now()
-        with store_errors():
-            client = self.store.client_hmac(request.client_id) if request.client_id else None
+        client = self.store.client_hmac(request.client_id) if request.client_id else None
         session = SessionRow(
             id=id,
             category=served.category,
@@ -114,9 +114,8 @@ class Service:
         heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
         first = replace(first, kind="start", about=about, says=says, heard=heard)
         stored_key = f"{hashed(secret)[:16]}:{key}" if key else None
-        with store_errors():
-            sha256 = hashed(request.model_dump_json())
-            session, stored = self.store.add_session(session, first, stored_key, sha256)
+        sha256 = hashed(request.model_dump_json())
+        session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
             self.states.remember(stored.query_id, given.live)
         reply = self.read(session, facets=request.facets)
@@ -124,16 +123,14 @@ class Service:
 
     def open(self, session_id: str, token: str | None) -> SessionRow:
         """The session with this id and token."""
-        with store_errors():
-            session = self.store.session(session_id)
+        session = self.store.session(session_id)
         if session is None or not hmac.compare_digest(session.token_sha256 or "", hashed(token or "")):
             raise Problem("unknown-session")
         return session
 
     def read(self, session: SessionRow, facets: bool = False) -> SessionReply:
         """All turns of a session, and the products of the last one as they were shown."""
-        with store_errors():
-            turns = self.store.turns(session.id)
+        turns = self.store.turns(session.id)
         if not turns:
             raise Problem("unknown-session")
         served = self.experiments.contenders(session).models[0]
@@ -157,9 +154,8 @@ class Service:
         contenders = self.experiments.contenders(session)
         served = contenders.models[0]
         request = served.spelled(request)
-        with store_errors():
-            turns = self.store.turns(session.id)
-            repeated = self.store.repeated(session.id, key, sha256) if key else None
+        turns = self.store.turns(session.id)
+        repeated = self.store.repeated(session.id, key, sha256) if key else None
         if repeated:
             before_it = [one for one in turns if one.n < repeated.n]
             return stored_reply(served, [*before_it, repeated], request.facets)
@@ -211,8 +207,7 @@ class Service:
             says=request.says and scrub(request.says),
             heard=row.heard | stored_step(found),
         )
-        with store_errors():
-            stored = self.store.add_turn(row, last.n, key, sha256)
+        stored = self.store.add_turn(row, last.n, key, sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return stored_reply(served, [*turns, stored], request.facets)
         self.states.remember(stored.query_id, given.live)
@@ -233,8 +228,7 @@ class Service:
 
     def picture(self, session: SessionRow, n: int) -> bytes:
         """The picture that turn `n` showed, as WebP: generated from the last words up to it."""
-        with store_errors():
-            turns = [turn for turn in self.store.turns(session.id) if turn.n <= n]
+        turns = [turn for turn in self.store.turns(session.id) if turn.n <= n]
         if not turns or turns[-1].n != n or not turns[-1].heard.get("picture"):
             raise Problem("unknown-picture")
         served = self.models.version(session.model)
@@ -250,28 +244,26 @@ class Service:
         """Take turn `n` and all later ones back."""
         if n < 1:
             raise wrong("/n", "the start cannot be undone")
-        with store_errors():
-            self.store.undo(session.id, n)
+        self.store.undo(session.id, n)
         return self.read(session)
 
     def choose(self, session: SessionRow, name: str, event_id: str) -> None:
         """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
-        with store_errors():
-            for turn in reversed(self.store.turns(session.id)):
-                ids = [composed(one["id"]) for one in turn.shown]
-                if composed(name) in ids:
-                    place = ids.index(composed(name))
-                    event = EventRow(
-                        event_id=event_id,
-                        query_id=turn.query_id,
-                        session_id=session.id,
-                        action="this_is_it",
-                        product_id=turn.shown[place]["id"],
-                        position=place + 1,
-                        server_at=self.store.now(),
-                    )
-                    self.store.add_events([event])
-                    return
+        for turn in reversed(self.store.turns(session.id)):
+            ids = [composed(one["id"]) for one in turn.shown]
+            if composed(name) in ids:
+                place = ids.index(composed(name))
+                event = EventRow(
+                    event_id=event_id,
+                    query_id=turn.query_id,
+                    session_id=session.id,
+                    action="this_is_it",
+                    product_id=turn.shown[place]["id"],
+                    position=place + 1,
+                    server_at=self.store.now(),
+                )
+                self.store.add_events([event])
+                return
         raise wrong("/product", "not_shown", "not-shown")
 
     def upload(self, category: str, content: bytes) -> UploadReply:
@@ -284,8 +276,7 @@ class Service:
         feature, attributes = stored(inputs)
         expires_at = self.store.now() + KEPT
         words = [uploads.words[number - 1] for number in attributes if number]
-        with store_errors():
-            id = self.store.add_picture(feature, {"ids": attributes}, expires_at)
+        id = self.store.add_picture(feature, {"ids": attributes}, expires_at)
         return UploadReply(picture_id=id, attributes=words, expires_at=expires_at)
 
 
