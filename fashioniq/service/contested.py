@@ -12,7 +12,7 @@ from fashioniq.loop.exact import NotFiniteError
 from fashioniq.service.experiments import Contenders
 from fashioniq.service.problems import Problem
 from fashioniq.service.reply_schemas import RankingReply
-from fashioniq.service.searches import Searches, Wanted, Watch, reply_of
+from fashioniq.service.searches import Searches, Wanted, reply_of
 from fashioniq.service.served_model import Served
 
 LiveOf = Callable[[Served], Callable[[], Dialog]]
@@ -28,9 +28,7 @@ class ServedAnswer(NamedTuple):
     ranking: RankingReply
 
 
-def answer(
-    searches: Searches, contenders: Contenders, live_of: LiveOf, wanted: Wanted, watch: Watch
-) -> ServedAnswer:
+def answer(searches: Searches, contenders: Contenders, live_of: LiveOf, wanted: Wanted) -> ServedAnswer:
     """The answer of the first model, or of both in one list; of a model that fails, that of the other one.
 
     `live_of` returns the function for `Searches.nearest` of a model. In the log, the products of an interleaved list
@@ -39,7 +37,7 @@ def answer(
     """
     if len(contenders.models) == 1 and not contenders.missing:
         (served,) = contenders.models
-        return ServedAnswer(served, *searches.nearest(served, live_of(served), wanted, watch))
+        return ServedAnswer(served, *searches.nearest(served, live_of(served), wanted))
     in_turn = [contenders.models] if contenders.interleaved else [[one] for one in contenders.models]
     failures = list[Exception]()
     for asked in in_turn:
@@ -68,7 +66,7 @@ def answer(
         chances = [{"propensity": propensity, "credit": credit} for propensity, credit in places]
     eligible = served.shelf.allowed(wanted.filters)[1]
     # notices are about the order of the model that answers
-    ranking = reply_of(served, live, own, wanted=wanted, eligible=eligible, watch=watch, shown=mixed)
+    ranking = reply_of(served, live, own, wanted=wanted, eligible=eligible, shown=mixed)
     ranking._chances = chances
     for _, other, _ in more:
         searches.states.remember(ranking.query_id or "", other)

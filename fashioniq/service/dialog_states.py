@@ -32,9 +32,7 @@ class DialogStates:
 
     def before(self, served: Served, turns: Sequence[TurnRow]) -> Callable[[], Dialog]:
         """Function for the thread of the models that returns the dialog after these turns."""
-        steps = steps_of(turns)
-        steps = [self.resolved(served, step) for step in steps]
-        steps = counting(served, steps)
+        steps = counting(served, [self.resolved(served, step) for step in steps_of(turns)])
         start = turns[0].about and self.item(served, turns[0].about)
 
         def live() -> Dialog:

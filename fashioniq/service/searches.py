@@ -3,8 +3,8 @@
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from typing import Any
 
 from fashioniq.data.cards import Product
 from fashioniq.data.words import tokenize
@@ -28,7 +28,9 @@ from fashioniq.service.word_effects import MOST, effects
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a search is for: filters, number of products, what was heard of the last text, and all texts."""
+    """What a search is for: filters, number of products, what was heard of the last text, and all texts. It `began`
+    at a time of the performance counter.
+    """
 
     filters: FiltersBody
     k: int
@@ -37,17 +39,7 @@ class Wanted:
     notes: Sequence[str] = ()
     facets: bool = False
     explores: bool = False
-
-
-class Watch:
-    """Time since its creation."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    @property
-    def milliseconds(self) -> int:
-        return round(1000 * (time.perf_counter() - self._began))
+    began: float = field(default_factory=time.perf_counter)
 
 
 class Searches:
@@ -58,7 +50,7 @@ class Searches:
 
     def search(self, category: str, request: SearchBody) -> RankingReply:
         """Products for a whole dialog, of which nothing is stored."""
-        watch, served = Watch(), self.models.active(category)
+        began, served = time.perf_counter(), self.models.active(category)
         heard, filters, notes, steps = HeardReply(), FiltersBody(), tuple[str, ...](), list[DialogStep]()
         for number, turn in enumerate(map(served.spelled, request.said)):
             at = f"/turns/{number}"
@@ -68,23 +60,22 @@ class Searches:
             steps.append(step)
         texts = [turn.says or "" for turn in request.said]
         filters = over(filters, request.filters)
-        wanted = Wanted(filters, request.k, heard, texts, notes, facets=request.facets)
+        wanted = Wanted(filters, request.k, heard, texts, notes, facets=request.facets, began=began)
         if not steps:
-            return self.diverse(served, wanted, watch)[1]
+            return self.diverse(served, wanted)[1]
         steps = counting(served, steps)
-        live, ranking = self.nearest(served, lambda: Dialog.start(served.system).replay(steps), wanted, watch)
+        live, ranking = self.nearest(served, lambda: Dialog.start(served.system).replay(steps), wanted)
         if request.explain and not served.draws:
             self.explain(ranking, lambda: Dialog.start(served.system).replay(steps[:-1]), steps[-1], live)
         return ranking
 
     def similar(self, category: str, name: str, k: int) -> RankingReply:
         """Products like one product, without itself."""
-        watch, served = Watch(), self.models.active(category)
+        served = self.models.active(category)
         name = served.own(name)
         check_known(served, {"/product_id": name})
-        ranking = self.nearest(
-            served, lambda: near(served, name), Wanted(FiltersBody(), k + 1, HeardReply()), watch
-        )[1]
+        wanted = Wanted(FiltersBody(), k + 1, HeardReply())
+        ranking = self.nearest(served, lambda: near(served, name), wanted)[1]
         others = [one for one in ranking.results if one.product_id != name][:k]
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking
@@ -92,9 +83,9 @@ class Searches:
     def first(self, category: str) -> RankingReply:
         """The products that a session without a start begins with; nothing is stored."""
         wanted = Wanted(FiltersBody(), SessionBody(category=category).k, HeardReply(), facets=True)
-        return self.diverse(self.models.active(category), wanted, Watch())[1]
+        return self.diverse(self.models.active(category), wanted)[1]
 
-    def diverse(self, served: Served, wanted: Wanted, watch: Watch) -> tuple[Dialog, RankingReply]:
+    def diverse(self, served: Served, wanted: Wanted) -> tuple[Dialog, RankingReply]:
         """The first products for someone who has not said anything: some that differ from each other."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
@@ -105,10 +96,10 @@ class Searches:
             return live, [served.product(name, live) for name in served.first(mask_N, wanted.k)]
 
         live, products = self.inference.call(begin)
-        return live, reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        return live, reply_of(served, live, products, wanted=wanted, eligible=eligible)
 
     def nearest(
-        self, served: Served, live_of: Callable[[], Dialog], wanted: Wanted, watch: Watch
+        self, served: Served, live_of: Callable[[], Dialog], wanted: Wanted
     ) -> tuple[Dialog, RankingReply]:
         """The dialog that `live_of` returns, and the products nearest to its query."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
@@ -128,7 +119,7 @@ class Searches:
         except NotFiniteError:
             raise Problem("unusable-run") from None
         # notices are about the nearest product, also where exploring puts another one first
-        reply = reply_of(served, live, products, wanted=wanted, eligible=eligible, watch=watch)
+        reply = reply_of(served, live, products, wanted=wanted, eligible=eligible)
         if wanted.explores:
             results, count = reply.results, len(products)
             ranks = explored_ranks(wanted.k, count)
@@ -169,7 +160,6 @@ def reply_of(
     *,
     wanted: Wanted,
     eligible: int,
-    watch: Watch,
     shown: Sequence[Product] | None = None,
 ) -> RankingReply:
     """The reply with the nearest products, or with those `shown` in their place."""
@@ -181,7 +171,7 @@ def reply_of(
         turn=len(live.state.turns),
         model=served.version,
         question=live.question if served.asks else "",
-        took_ms=watch.milliseconds,
+        took_ms=round(1000 * (time.perf_counter() - wanted.began)),
         eligible=eligible,
         exact=served.system.gallery.index is None,
         heard=wanted.heard,
@@ -196,9 +186,18 @@ def reply_of(
 
 
 def row_of(
-    session_id: str, n: int, live: Dialog, ranking: RankingReply, wanted: Wanted, *, at: datetime
+    session_id: str,
+    n: int,
+    live: Dialog,
+    ranking: RankingReply,
+    wanted: Wanted,
+    *,
+    step: dict[str, Any],
+    **facts: Any,
 ) -> TurnRow:
-    """Row of a turn; `heard` also has the notices, what the system offers next, and of a picture its width."""
+    """Row of a turn with these facts; `heard` also has its stored step, the notices, what the system offers next, and
+    of a picture its width.
+    """
     assert ranking.query_id is not None
     ranking.turn = n
     width = width_of(live)
@@ -211,7 +210,6 @@ def row_of(
         query_id=ranking.query_id,
         session_id=session_id,
         n=n,
-        kind="says",
         word_ids=vocabulary.ids(" ".join(words)) if vocabulary else [],
         filters=wanted.filters.model_dump(exclude_none=True),
         shown=[
@@ -221,10 +219,11 @@ def row_of(
         heard=ranking.heard.model_dump()
         | {"notices": [notice.code for notice in ranking.notices]}
         | ({"asks": ranking.question, "offers": live.offered} if asks else {})
-        | ({} if width is None else {"picture": width}),
+        | ({} if width is None else {"picture": width})
+        | step,
         eligible=ranking.eligible,
         took_ms=ranking.took_ms,
-        created_at=at,
+        **facts,
     )
 
 

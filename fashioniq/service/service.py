@@ -7,11 +7,10 @@ another process, it is replayed from the turns.
 import hmac
 import random
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
@@ -26,7 +25,7 @@ from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnBody
-from fashioniq.service.searches import Searches, Wanted, Watch, check_known, row_of, stored_reply
+from fashioniq.service.searches import Searches, Wanted, check_known, row_of, stored_reply
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
@@ -65,7 +64,7 @@ class Service:
         self, request: SessionBody, origin: str, key: str | None = None, secret: str = ""
     ) -> SessionReply:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
-        watch, served = Watch(), self.models.active(request.category)
+        began, served = time.perf_counter(), self.models.active(request.category)
         explores = request.consent == "training" and random.random() < self.explore
         id = f"ses_{secrets.token_hex(16)}"
         contenders = (
@@ -77,7 +76,9 @@ class Service:
         start = served.spelled(request.start)
         check_known(served, {"/start/product_id": start.product_id})
         # the token cannot be read from the database; from a key and a secret, it is the same for a repeated request
-        token = _token(secret, key) if key else secrets.token_urlsafe(24)
+        token = (
+            hmac.digest(secret.encode(), key.encode(), "sha256").hex() if key else secrets.token_urlsafe(24)
+        )
         now = self.store.now()
         client = self.store.client_hmac(request.client_id) if request.client_id else None
         session = SessionRow(
@@ -99,26 +100,35 @@ class Service:
         if start.text:
             found = said(contenders.reader, start.text, None, "", filters, at="/start/text")
             filters = over(found.filters, filters)
-        texts = [start.text or ""]
-        wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=request.facets)
+        texts, facets = [start.text or ""], request.facets
+        wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=facets, began=began)
         if about is None and not start.text:
-            given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
+            given = ServedAnswer(served, *self.searches.diverse(served, wanted))
         else:
 
             def live_of(served: Served) -> Callable[[], Dialog]:
                 begun = about and self.states.item(served, about)
                 return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
 
-            given = answer(self.searches, contenders, live_of, wanted, watch)
-        first = row_of(session.id, 0, given.live, given.ranking, wanted, at=self.store.now())
-        heard, says = first.heard | stored_step(found), start.text and scrub(start.text)
-        first = replace(first, kind="start", about=about, says=says, heard=heard)
+            given = answer(self.searches, contenders, live_of, wanted)
+        first = row_of(
+            session.id,
+            0,
+            given.live,
+            given.ranking,
+            wanted,
+            step=stored_step(found),
+            kind="start",
+            about=about,
+            says=start.text and scrub(start.text),
+            created_at=self.store.now(),
+        )
         stored_key = f"{hashed(secret)[:16]}:{key}" if key else None
         sha256 = hashed(request.model_dump_json())
         session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
             self.states.remember(stored.query_id, given.live)
-        reply = self.read(session, facets=request.facets)
+        reply = self.read(session, facets=facets)
         return reply.model_copy(update={"session_token": token})
 
     def open(self, session_id: str, token: str | None) -> SessionRow:
@@ -150,7 +160,7 @@ class Service:
 
         The same request with the same key gets the answer of the first one.
         """
-        watch, sha256 = Watch(), hashed(request.model_dump_json())
+        began, sha256 = time.perf_counter(), hashed(request.model_dump_json())
         contenders = self.experiments.contenders(session)
         served = contenders.models[0]
         request = served.spelled(request)
@@ -186,26 +196,35 @@ class Service:
             return lambda: begun().after(step)
 
         texts = [*(turn.says or "" for turn in turns), request.says or ""]
-        facets, explores = request.facets, session.arm == "explore"
         wanted = Wanted(
-            found.filters, request.k, found.heard, texts, found.notes, facets=facets, explores=explores
+            found.filters,
+            request.k,
+            found.heard,
+            texts,
+            found.notes,
+            facets=request.facets,
+            explores=session.arm == "explore",
+            began=began,
         )
         if found.step == DialogStep() and unsaid(turns):
-            given = ServedAnswer(served, *self.searches.diverse(served, wanted, watch))
+            given = ServedAnswer(served, *self.searches.diverse(served, wanted))
         else:
-            given = answer(self.searches, contenders, live_of, wanted, watch)
+            given = answer(self.searches, contenders, live_of, wanted)
         if request.explain and not served.draws:  # it would generate a picture for each word
             step = self.states.resolved(given.served, found.step)
             self.searches.explain(given.ranking, before(given.served), step, given.live)
-        at = self.store.now()
-        row = row_of(session.id, last.n + 1, given.live, given.ranking, wanted, at=at)
-        row = replace(
-            row,
+        row = row_of(
+            session.id,
+            last.n + 1,
+            given.live,
+            given.ranking,
+            wanted,
+            step=stored_step(found),
             kind="drop" if request.drop else kind_of(found.step),
             about=request.like or request.less_like or (about if request.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
-            heard=row.heard | stored_step(found),
+            created_at=self.store.now(),
         )
         stored = self.store.add_turn(row, last.n, key, sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
@@ -278,7 +297,3 @@ class Service:
         words = [uploads.words[number - 1] for number in attributes if number]
         id = self.store.add_picture(feature, {"ids": attributes}, expires_at)
         return UploadReply(picture_id=id, attributes=words, expires_at=expires_at)
-
-
-def _token(secret: str, key: str) -> str:
-    return hmac.digest(secret.encode(), key.encode(), "sha256").hex()
