@@ -227,5 +227,4 @@ class ProductColumns:
 
     def without_each(self, filters: FiltersBody) -> dict[str, int]:
         """Number of products that would meet the filters without each of them."""
-        given = [name for name in ("price", "sizes", "in_stock") if getattr(filters, name) is not None]
-        return {name: self.allowed(filters.model_copy(update={name: None}))[1] for name in given}
+        return {name: self.allowed(filters.model_copy(update={name: None}))[1] for name in filters.given}

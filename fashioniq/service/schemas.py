@@ -2,7 +2,7 @@
 
 import unicodedata
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, model_validator
@@ -79,6 +79,11 @@ class FiltersBody(Body):
     price: PriceFilter | None = None
     sizes: SizesFilter | None = None
     in_stock: Literal[True] | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The conditions that there are, by their name."""
+        return {name: value for name, value in self if value is not None}
 
 
 class LabelWishBody(Body):

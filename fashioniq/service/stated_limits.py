@@ -1,15 +1,13 @@
 """Filters that are said: limits of price, size and stock in the words of a request."""
 
 from decimal import Decimal
-from typing import Any, Literal, overload
+from typing import overload
 
 from fashioniq.data.offers import MAX_PRICE, decimals
 from fashioniq.language.wishes import EVERYTHING, OfferLimits, ParsedRequest
 from fashioniq.service.schemas import FiltersBody, PriceFilter, SizesFilter
 from fashioniq.service.served_model import Served
 
-Kind = Literal["price", "sizes", "in_stock"]
-KINDS: tuple[Kind, ...] = ("price", "sizes", "in_stock")
 HUNDREDTHS = 2  # decimals of the prices of OfferLimits, in any currency
 
 
@@ -107,13 +105,10 @@ def _scaled(minor: int, given: int, wanted: int) -> int:
 
 def over(filters: FiltersBody, others: FiltersBody) -> FiltersBody:
     """Filters of which the others replace those of the same kind."""
-    given: dict[str, Any] = {
-        kind: getattr(others, kind) for kind in KINDS if getattr(others, kind) is not None
-    }
-    return filters.model_copy(update=given)
+    return filters.model_copy(update=others.given)
 
 
-def text_of(filters: FiltersBody, kind: Kind) -> str:
+def text_of(filters: FiltersBody, kind: str) -> str:
     """A filter in words, such as "up to 50.00 EUR"."""
     if kind == "price" and (price := filters.price):
         low, high = (

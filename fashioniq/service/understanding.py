@@ -15,7 +15,7 @@ from fashioniq.service.problems import wrong
 from fashioniq.service.reply_schemas import Changed, HeardReply, Held, WishHeard
 from fashioniq.service.schemas import FiltersBody, SaidBody
 from fashioniq.service.served_model import Served
-from fashioniq.service.stated_limits import KINDS, filters_after, text_of
+from fashioniq.service.stated_limits import filters_after, text_of
 from fashioniq.service.store import scrub
 
 NEAR_WORDS = 5  # suggestions for unknown words
@@ -150,13 +150,13 @@ def holding(wishes: Wishes, filters: FiltersBody) -> list[Held]:
         )
         for wish in wishes.held
     ]
-    given = [kind for kind in KINDS if getattr(filters, kind) is not None]
-    return [*found, *(Held(id=kind, kind=kind, text=text_of(filters, kind)) for kind in given)]
+    limits = [(name, text_of(filters, name)) for name in filters.given]
+    return [*found, *(Held(id=name, kind=name, text=text) for name, text in limits)]  # type: ignore[arg-type]
 
 
 def without(filters: FiltersBody, wishes: Wishes, id: str) -> tuple[FiltersBody, DialogStep]:
     """Filters after something was taken back, and the step that takes it back. Raises Problem if it does not hold."""
-    if id in KINDS and getattr(filters, id) is not None:
+    if id in filters.given:
         return filters.model_copy(update={id: None}), DialogStep()
     if id not in {key_of(wish) for wish in wishes.held}:
         raise wrong("/drop", "not_held", "not-held")
