@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
@@ -67,9 +68,7 @@ class App(FastAPI):
         if scope["method"] == "HEAD":  # as GET; uvicorn leaves the body out
             scope = scope | {"method": "GET"}
         if (problem := self._refused(scope)) is not None:  # before any work for them
-            request = Request(scope | {"app": self})
-            request.state.id = secrets.token_hex(8)
-            await _answer(request, problem)(scope, receive, send)
+            await self._refuse(problem, scope, receive, send)
             return
         counted, parts, until = False, list[Any](), asyncio.get_running_loop().time() + SENT
 
@@ -101,21 +100,22 @@ class App(FastAPI):
             return Problem("not-found")
         return Problem("malformed") if b"%00" in scope["query_string"] else None
 
+    async def _refuse(self, problem: Problem, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope | {"app": self})
+        request.state.id = secrets.token_hex(8)
+        await _answer(request, problem)(scope, receive, send)
+
     async def _with_problems(self, scope: Any, receive: Any, send: Any) -> None:
-        body = b""  # in place of the library's
+        replaced = False  # the library's answer
 
         async def send_problem(message: Any) -> None:
-            nonlocal body
-            if message["type"] == "http.response.start" and message["status"] == 413:
-                kinds = [value for name, value in message["headers"] if name == b"content-type"]
-                if kinds[0].startswith(b"text/plain"):
-                    request = Request(scope | {"app": self})
-                    request.state.id = secrets.token_hex(8)
-                    answer = _answer(request, Problem("too-large"))
-                    body, message = bytes(answer.body), message | {"headers": answer.raw_headers}
-            elif body:
-                message = message | {"body": body}
-            await send(message)
+            nonlocal replaced
+            too_large = message["type"] == "http.response.start" and message["status"] == 413
+            if too_large and Headers(raw=message["headers"])["content-type"].startswith("text/plain"):
+                replaced = True
+                await self._refuse(Problem("too-large"), scope, receive, send)
+            elif not replaced:
+                await send(message)
 
         await super().__call__(scope, receive, send_problem)
 
