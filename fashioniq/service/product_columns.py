@@ -60,15 +60,7 @@ class ProductColumns:
         self.revision = 0
         for name, offer in (offers or {}).items():
             if (place := position.get(name)) is not None:
-                self._set(
-                    place,
-                    title="",
-                    price_minor=offer.price_minor,
-                    currency=offer.currency,
-                    sizes=offer.sizes,
-                    in_stock=offer.in_stock,
-                    url=offer.url,
-                )
+                self._set(place, "", offer)
 
     def put(self, products: Iterable[ProductRow]) -> None:
         """Take over new, changed and deleted products."""
@@ -84,39 +76,21 @@ class ProductColumns:
                 for column_N in self._sizes.values():
                     column_N[position] = False
                 self._there_N[position] = product.deleted_at is None
-                self._set(
-                    position,
-                    title=product.title,
-                    price_minor=product.price_minor,
-                    currency=product.currency,
-                    sizes=tuple(product.sizes),
-                    in_stock=product.in_stock,
-                    url=product.url,
-                )
+                self._set(position, product.title, product)
                 self._masks.clear()
                 self._ranges = None
             self.revision = revision  # not before all were read
 
-    def _set(
-        self,
-        position: int,
-        *,
-        title: str,
-        price_minor: int | None,
-        currency: str | None,
-        sizes: tuple[str, ...],
-        in_stock: bool | None,
-        url: str | None,
-    ) -> None:
-        if (ordered := self._alike.get(sizes)) is None:
+    def _set(self, position: int, title: str, of: Offer | ProductRow) -> None:
+        if (ordered := self._alike.get(sizes := tuple(of.sizes))) is None:
             ordered = self._alike[sizes] = tuple(map(intern, in_order(sizes)))
-        currency = intern(currency or "")
+        currency = intern(of.currency or "")
         self._rows[position] = Facts(
-            title, price_minor, currency or None, sizes=ordered, in_stock=in_stock, url=url
+            title, of.price_minor, currency or None, sizes=ordered, in_stock=of.in_stock, url=of.url
         )
-        self._price_N[position] = UNKNOWN if price_minor is None else price_minor
+        self._price_N[position] = UNKNOWN if of.price_minor is None else of.price_minor
         self._currency_N[position] = self._currencies.setdefault(currency, len(self._currencies))
-        self._stock_N[position] = UNKNOWN if in_stock is None else in_stock
+        self._stock_N[position] = UNKNOWN if of.in_stock is None else of.in_stock
         for size in ordered:
             if size not in self._sizes:
                 self._sizes[size] = np.zeros(len(self._there_N), bool)
