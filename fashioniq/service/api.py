@@ -5,6 +5,7 @@ import logging
 import secrets
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -122,23 +123,22 @@ class App(FastAPI):
 
 def create_app(service: Service, access: Access) -> FastAPI:
     """The application of a service, with the API and the page."""
-    measures = Measures()
     app = App(
         title="fashioniq",
         version=__version__,
         summary="Dialog-based search for fashion products",
-        lifespan=_background(service, measures),
+        lifespan=_background,
         max_body_size=JSON,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         routes=_routes(),
     )
-    app.state.service, app.state.access, app.state.measures = service, access, measures
+    app.state.service, app.state.access, app.state.measures = service, access, Measures()
     for kind, problem_of in HANDLED.items():
         app.exception_handler(kind)(_answering(problem_of))
     app.exception_handler(Exception)(_unexpected)
-    app.middleware("http")(_observed(measures, service))
+    app.middleware("http")(_observe)
     return app
 
 
@@ -159,79 +159,68 @@ def _routes() -> list[BaseRoute]:
     return router.routes
 
 
-def _background(service: Service, measures: Measures) -> Callable[[FastAPI], Any]:
+@asynccontextmanager
+async def _background(app: FastAPI) -> AsyncIterator[None]:
     """Life of the application: look for changes of other processes, store events that waited for the database, and
     remove what is too old.
     """
+    service: Service = app.state.service
+    ended, swept = threading.Event(), 0.0
 
-    @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        ended, swept = threading.Event(), 0.0
+    def refresh() -> None:
+        service.models.refresh_all()
+        service.experiments.refresh()
+        service.models.settle()
 
-        def refresh() -> None:
-            service.models.refresh_all()
-            service.experiments.refresh()
-            service.models.settle()
+    def sweep() -> None:
+        nonlocal swept
+        if time.monotonic() - swept > SWEEP:
+            service.store.sweep()
+            swept = time.monotonic()
 
-        def sweep() -> None:
-            nonlocal swept
-            if time.monotonic() - swept > SWEEP:
-                service.store.sweep(service.store.now())
-                swept = time.monotonic()
+    def replay() -> None:
+        while not ended.is_set() and (outcomes := Counter(service.events.replay())):
+            for outcome, count in outcomes.items():
+                app.state.measures.waited.labels(outcome).inc(count)
+            if dropped := outcomes["unknown"] + outcomes["damaged"]:
+                log.warning("%d of %d events that waited were dropped", dropped, outcomes.total())
 
-        def replay() -> None:
-            while not ended.is_set() and (outcomes := Counter(service.events.replay())):
-                for outcome, count in outcomes.items():
-                    measures.waited.labels(outcome).inc(count)
-                if dropped := outcomes["unknown"] + outcomes["damaged"]:
-                    log.warning("%d of %d events that waited were dropped", dropped, outcomes.total())
+    def run() -> None:
+        while not ended.wait(REFRESH):
+            for task in (refresh, sweep, replay):
+                try:
+                    task()
+                except Exception as error:
+                    reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
+                    log.warning("%s failed: %s", task.__name__, reason)
 
-        def run() -> None:
-            while not ended.wait(REFRESH):
-                for task in (refresh, sweep, replay):
-                    try:
-                        task()
-                    except Exception as error:
-                        reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
-                        log.warning("%s failed: %s", task.__name__, reason)
-
-        thread = threading.Thread(target=run, name="refresh", daemon=True)
-        thread.start()
-        yield
-        ended.set()
-        thread.join(ENDED)
-        if thread.is_alive():
-            log.error("the thread %r has not ended within %g seconds", thread.name, ENDED)
-
-    return life
+    thread = threading.Thread(target=run, name="refresh", daemon=True)
+    thread.start()
+    yield
+    ended.set()
+    thread.join(ENDED)
+    if thread.is_alive():
+        log.error("the thread %r has not ended within %g seconds", thread.name, ENDED)
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-def _observed(measures: Measures, service: Service) -> Callable[[Request, Handler], Awaitable[Response]]:
+async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     """Middleware that adds an id and headers, and measures and logs each request without its texts."""
-
-    async def observe(request: Request, call_next: Handler) -> Response:
-        request.state.id = secrets.token_hex(8)
-        began = time.perf_counter()
-        if request.app.admitted > ADMITTED and request.url.path.startswith(page.PREFIX):
-            response = _answer(request, Problem("busy", retry_after=1))
-        else:
-            response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "none")
-        seconds = time.perf_counter() - began
-        measures.seconds.labels(request.method, route, response.status_code).observe(seconds)
-        measures.waiting.set(service.inference.waiting)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        response.headers.setdefault("Cache-Control", "no-store")
-        response.headers["X-Request-Id"] = request.state.id
-        line = f"{request.state.id} {request.method} {route} {response.status_code} {1000 * seconds:.0f} ms"
-        log.info(line)
-        return response
-
-    return observe
+    request.state.id = secrets.token_hex(8)
+    state, began = request.app.state, time.perf_counter()
+    if request.app.admitted > ADMITTED and request.url.path.startswith(page.PREFIX):
+        response = _answer(request, Problem("busy", retry_after=1))
+    else:
+        response = await call_next(request)
+    route = getattr(request.scope.get("route"), "path", "none")
+    seconds = time.perf_counter() - began
+    state.measures.seconds.labels(request.method, route, response.status_code).observe(seconds)
+    state.measures.waiting.set(state.service.inference.waiting)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers["X-Request-Id"] = request.state.id
+    log.info(f"{request.state.id} {request.method} {route} {response.status_code} {1000 * seconds:.0f} ms")
+    return response
 
 
 def _answer(request: Request, problem: Problem) -> Response:
@@ -263,9 +252,7 @@ def _answering(problem_of: Callable[[Any], Problem]) -> Callable[[Request, Any],
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    place = f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}" if where else "?"
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    place = f"{frame.f_code.co_qualname}:{line}"
     log.error("%s failed: %s in %s", getattr(request.state, "id", ""), type(error).__name__, place)
     return _answer(request, Problem("internal"))
