@@ -82,15 +82,11 @@ class Access:
         rule = parse(own or LIMITS[what])
         caller = key.id if key else (request.client.host if request.client else "unknown")
         if not self._limiter.hit(rule, what, caller):
-            wait = self._limiter.get_window_stats(rule, what, caller).reset_time
-            raise Problem("too-many-requests", retry_after=_seconds_until(wait))
+            wait = self._limiter.get_window_stats(rule, what, caller).reset_time - time.time()
+            raise Problem("too-many-requests", retry_after=max(1, int(wait) + 1))
 
 
 def bearer(request: Request) -> str:
     """Token of the Authorization header, or an empty string."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
-
-
-def _seconds_until(moment: float) -> int:
-    return max(1, int(moment - time.time()) + 1)
