@@ -16,14 +16,13 @@ from fashioniq.service.understanding import Understood
 def stored_step(understood: Understood) -> dict[str, Any]:
     """What is stored in `TurnRow.heard`, besides what the person is told, to replay a step."""
     step = understood.step
-    found: dict[str, Any] = {"clauses": list(step.says)}
-    if step.text:
-        found["whole"] = True
-    if step.wish is not None:
-        found["wish"] = step.wish._asdict()
-    if step.passed:
-        found["passed"] = list(step.passed)
-    return found | ({"dropped": step.dropped} if step.dropped is not None else {})
+    more = {
+        "whole": bool(step.text),
+        "wish": step.wish and step.wish._asdict(),
+        "passed": list(step.passed),
+        "dropped": step.dropped,
+    }
+    return {"clauses": list(step.says)} | {name: value for name, value in more.items() if value}
 
 
 def kind_of(step: DialogStep) -> str:
