@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
+from msgspec.structs import asdict
 
 from fashioniq.data.words import composed
 from fashioniq.service.problems import Problem, wrong
@@ -15,7 +16,6 @@ from fashioniq.service.schemas import (
     ProductPatchBody,
     ProductsBody,
 )
-from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import ProductRow, Replaced
 
@@ -71,21 +71,17 @@ def add_operations(router: APIRouter) -> None:
         ]
 
 
-def _imported(service: Service, served: Served, product_id: str) -> ProductRow | None:
-    """What is shown of a product, as a row; None if nothing is known."""
-    if (shown := served.shelf.row(served.own(product_id))) is None:
-        return None
-    return ProductRow(
-        category=served.category,
-        id=product_id,
-        title=shown.title,
-        price_minor=shown.price_minor,
-        currency=shown.currency,
-        sizes=list(shown.sizes),
-        in_stock=shown.in_stock,
-        url=shown.url,
-        updated_at=service.store.now(),
-    )
+def _change(service: Service, category: str, product_id: str, **changes: Any) -> None:
+    """Change the row of a product; one that was never stored starts as what is shown of it."""
+    served, now = service.models.active(category), service.store.now()
+    product_id = composed(product_id)  # as rows have it, whatever the catalog writes
+    imported = None
+    if (shown := served.shelf.row(served.own(product_id))) is not None:
+        facts = asdict(shown) | {"sizes": list(shown.sizes)}
+        imported = ProductRow(category=served.category, id=product_id, updated_at=now, **facts)
+    if service.store.patch_product(served.category, product_id, imported, **changes) is None:
+        raise wrong("/product_id", "unknown_product", "unknown-product")
+    served.shelf.put(service.store.products(served.category, served.shelf.revision))
 
 
 def add_catalog(router: APIRouter) -> None:
@@ -130,16 +126,12 @@ def add_catalog(router: APIRouter) -> None:
     )
     def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
         """Change price, sizes or stock of a product."""
-        served, changes = service.models.active(category), body.model_dump(exclude_unset=True)
-        product_id = composed(product_id)  # as rows have it, whatever the catalog writes
+        changes = body.model_dump(exclude_unset=True)
         if "price" in changes:
             price = changes.pop("price")
             changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
         changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
-        imported = _imported(service, served, product_id)
-        if service.store.patch_product(served.category, product_id, imported, **changes) is None:
-            raise wrong("/product_id", "unknown_product", "unknown-product")
-        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+        _change(service, category, product_id, **changes)
 
     @router.delete(
         "/v1/categories/{category}/products/{product_id}",
@@ -149,8 +141,4 @@ def add_catalog(router: APIRouter) -> None:
     )
     def delete(service: Of, category: str, product_id: str) -> None:
         """Remove a product from all searches."""
-        served, product_id = service.models.active(category), composed(product_id)
-        imported = _imported(service, served, product_id)
-        if not service.store.delete_product(served.category, product_id, imported):
-            raise wrong("/product_id", "unknown_product", "unknown-product")
-        served.shelf.put(service.store.products(served.category, served.shelf.revision))
+        _change(service, category, product_id, deleted_at=service.store.now())

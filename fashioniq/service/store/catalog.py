@@ -54,10 +54,6 @@ class ProductsAndModels(Database):
         changed = update(product).where(*same, product.c.deleted_at.is_(None)).values(changes | set_too)
         return find(connection, ProductRow, *same)[0] if connection.execute(changed).rowcount else None
 
-    def delete_product(self, category: str, id: str, imported: ProductRow | None = None) -> bool:
-        """Mark a product as deleted; return whether there was such a product. `imported` is as in `patch_product`."""
-        return self.patch_product(category, id, imported, deleted_at=self.now()) is not None
-
     def products(self, category: str, since_revision: int = 0) -> list[ProductRow]:
         """Products changed after a revision, in the order of their ids; deleted ones have `deleted_at`."""
         return list(self.each_product(category, since_revision))

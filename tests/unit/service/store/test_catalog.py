@@ -49,16 +49,17 @@ def test_only_later_changes_are_returned(store, product, clock):
     clock.move(hours=1)
     patched = store.patch_product("dresses", "b", price_minor=100, sizes=["L"])
     assert (patched.price_minor, patched.sizes, patched.updated_at) == (100, ["L"], clock())
-    assert store.delete_product("dresses", "c")
+    assert store.patch_product("dresses", "c", deleted_at=clock())
     changed = store.products("dresses", seen)
     assert [(one.id, one.deleted_at) for one in changed] == [("b", None), ("c", clock())]
     assert changed[1].revision > changed[0].revision > seen
     assert store.products("dresses", changed[1].revision) == []
 
 
-def test_a_deleted_product_is_gone_until_it_is_added_again(store, product):
+def test_a_deleted_product_is_gone_until_it_is_added_again(store, product, clock):
     store.add_products("dresses", [product("a")])
-    assert store.delete_product("dresses", "a") and not store.delete_product("dresses", "a")
+    assert store.patch_product("dresses", "a", deleted_at=clock())
+    assert not store.patch_product("dresses", "a", deleted_at=clock())
     assert store.patch_product("dresses", "a", in_stock=False) is None
     assert store.patch_product("dresses", "unknown", in_stock=False) is None
     assert store.add_products("dresses", [product("a")]) == ["created"]
@@ -72,8 +73,9 @@ def test_a_product_that_was_only_imported_is_stored_with_its_first_change(store,
     assert open_store().patch_product("dresses", "a", other, sizes=["M"]).price_minor == 5990, (
         "the row is older"
     )
-    assert store.delete_product("dresses", "a", other) and not store.delete_product("dresses", "a", other)
-    assert store.delete_product("dresses", "b", product("b"))
+    assert store.patch_product("dresses", "a", other, deleted_at=clock())
+    assert not store.patch_product("dresses", "a", other, deleted_at=clock())
+    assert store.patch_product("dresses", "b", product("b"), deleted_at=clock())
     assert {one.id: one.deleted_at for one in store.products("dresses")} == {"a": clock(), "b": clock()}
     assert store.patch_product("dresses", "c", None, in_stock=False) is None
 
