@@ -87,11 +87,6 @@ class DialogStates:
         else:
             raise Problem("busy", retry_after=2)
 
-    def forget(self) -> None:
-        """Drop all states, which are replayed when they are needed."""
-        with self._lock:
-            self._dialogs.clear()
-
 
 def generated(live: Dialog) -> Image | None:
     """The picture generated from the last words."""

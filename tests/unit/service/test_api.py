@@ -475,7 +475,7 @@ def test_a_session_begins_with_words_as_its_first_turn_or_with_a_product(client)
     later = found.turn(says="more formal", k=4).json()
     live = Dialog.start(showing_system()).about().say("is navy").about(ids(said)[0]).say("more formal")
     assert ids(later) == [product.id for product in live.nearest(4)]
-    found.client.app.state.service.states.forget()
+    found.client.app.state.service.states._dialogs.clear()
     assert ids(found.turn(filters={}, k=4).json()) == ids(later)
     refused = client.post("/v1/sessions", json={"category": "dresses", "start": {"text": "xyzzy"}})
     assert refused.json()["code"] == "nothing-understood"
@@ -490,7 +490,7 @@ def test_a_system_that_asks_is_answered(service_of):
     talking = Talking(client, category="tops")
     one = talking.turn(says="a red top").json()
     assert one["question"].startswith("Is it") and one["turn"] == 1
-    service.states.forget()
+    service.states._dialogs.clear()
     two = talking.turn(says="yes").json()
     assert two["question"].startswith("Is it") and two["question"] != one["question"]
     three = talking.turn(says="no").json()

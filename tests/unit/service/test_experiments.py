@@ -101,7 +101,7 @@ def test_an_interleaved_answer_has_products_of_both_models(service, client, meth
     texts.append((about, "more formal"))
     of_both = [ranked(seed, texts, depth) for seed in (0, 1)]
     assert set(ids(second)) <= {*of_both[0], *of_both[1]}
-    service.states.forget()
+    service.states._dialogs.clear()
     third = talk.turn(says="less floral", about=about).json()
     texts.append((about, "less floral"))
     assert set(ids(third)) <= {*ranked(0, texts, depth), *ranked(1, texts, depth)}
@@ -326,7 +326,7 @@ def test_a_client_whose_model_failed_first_does_not_count_later(service, client,
         failing = service.models.version(CHALLENGER)
         patch.setattr(failing, "system", replace(failing.system, gallery=Broken(failing.system.gallery)))
         Talking(client, consent="service", client_id="a").turn(says="is navy")
-    service.states.forget()
+    service.states._dialogs.clear()
     Talking(client, consent="service", client_id="a").turn(says="is navy")
     found = live_comparison(service.store, experiment)
     assert (found.standings[-1].count, found.excluded, found.later) == (0, 1, 1)

@@ -79,7 +79,7 @@ def test_what_was_talked_about_does_not_come_back_unless_it_is_asked_for(talking
     one = ids(talking.turn(says="with long sleeves", about=first[1], k=30).json())
     two = ids(talking.turn(says="not striped", about=one[0], k=30).json())
     assert first[1] not in one and not {first[1], one[0]} & set(two) and len(two) == len(IDS) - 2
-    service.states.forget()
+    service.states._dialogs.clear()
     assert not {first[1], one[0]} & set(ids(talking.turn(filters={}, k=30).json()))
     same = [{"says": "red"}, {"says": "with long sleeves", "about": first[1]}]
     assert ids(client.post(PATH, json={"turns": same, "k": 30}).json()) == one
@@ -145,7 +145,7 @@ def test_cheaper_is_cheaper_than_the_product_talked_about(talking, client, servi
         f"/v1/categories/skirts/products/{about['product_id']}",
         json={"price": {"minor": 1, "currency": "EUR"}},
     )
-    service.states.forget()
+    service.states._dialogs.clear()
     assert talking.turn(filters=None, wish={"label": "red"}, k=30).json()["filters"] == cheaper["filters"], (
         "the limit is that of the price when it was said"
     )
@@ -187,7 +187,7 @@ def test_a_label_is_a_wish_without_words(talking, service, client):
     turns = talking.request("GET").json()["turns"]
     assert [turn["kind"] for turn in turns] == ["start", "wish", "says", "wish"]
     assert turns[3]["wish"] == {"label": "floral", "denied": True} and turns[2]["wish"] is None
-    service.states.forget()
+    service.states._dialogs.clear()
     assert ids(talking.turn(filters={}, k=5).json()) == ids(none)
     unknown = talking.turn(wish={"label": "purple"})
     assert unknown.status_code == 404 and unknown.json()["code"] == "unknown-label"
@@ -203,7 +203,7 @@ def test_what_holds_is_taken_back_by_its_id(talking, service):
     assert left["filters"]["price"]["lte"] == 10_000
     every = talking.turn(drop=price, k=30).json()
     assert set(ids(every)[:10]) == having("red") and every["filters"]["price"] is None
-    service.states.forget()
+    service.states._dialogs.clear()
     none = talking.turn(drop=red).json()
     assert (
         none["holding"] == []
@@ -224,7 +224,7 @@ def test_less_like_a_product_moves_away_from_it_for_the_rest_of_the_dialog(talki
     near = min((name for name in far if name in having("green")), key=far.get)
     assert shown not in after and after.index(near) >= before.index(near) - 1
     assert set(after[:9]) == having("green") - {shown}
-    service.states.forget()
+    service.states._dialogs.clear()
     assert ids(talking.turn(filters={}, k=30).json()) == after
     assert shown not in ids(talking.turn(says="with long sleeves", k=30).json())
     liked = ids(talking.turn(like=after[2], k=30).json())
