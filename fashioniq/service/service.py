@@ -15,9 +15,8 @@ from pathlib import Path
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
-from fashioniq.service.contested import ServedAnswer, answer
 from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near
-from fashioniq.service.experiments import Contenders, Experiments
+from fashioniq.service.experiments import Contenders, Experiments, ServedAnswer, answer
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.pictures import encoded

@@ -1,5 +1,5 @@
 """`fashioniq compare-live`."""
 
-from fashioniq.service.comparing import compare_live as run
+from fashioniq.service.live_comparison import compare_live as run
 
 __all__ = ["run"]
