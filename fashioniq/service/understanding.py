@@ -50,20 +50,14 @@ def understood(
     for name in ("like", "less_like"):
         if getattr(given, name) is not None and served.asks:
             raise wrong(f"{at}/{name}", "questions_only", "questions-only")
-    if given.like is not None:
-        return Understood(DialogStep(like=given.like), HeardReply(), filters)
-    if given.less_like is not None:
-        return Understood(DialogStep(less_like=given.less_like), HeardReply(), filters)
-    if given.wish is not None:
-        wording = served.system.wording
-        if wording is None or wording.family_of(given.wish.label) is None:
-            raise wrong(f"{at}/wish/label", "unknown_label", "unknown-label")
-        return Understood(
-            DialogStep(wish=ChosenLabel(given.wish.label, given.wish.denied)), HeardReply(), filters
-        )
-    if given.says is None:
-        return Understood(DialogStep(), HeardReply(), filters)
-    return said(served, given.says, about, question, filters, at=f"{at}/says", shown=shown)
+    if given.says is not None:
+        return said(served, given.says, about, question, filters, at=f"{at}/says", shown=shown)
+    wish = ChosenLabel(given.wish.label, given.wish.denied) if given.wish else None
+    wording = served.system.wording
+    if wish and (wording is None or wording.family_of(wish.label) is None):
+        raise wrong(f"{at}/wish/label", "unknown_label", "unknown-label")
+    step = DialogStep(like=given.like, less_like=given.less_like, wish=wish)
+    return Understood(step, HeardReply(), filters)
 
 
 def said(
