@@ -55,6 +55,26 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def reads(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
+    """Method that gets the connection of a `read`."""
+
+    @wraps(method)
+    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.read(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
+
+
+def writes(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
+    """Method that gets the connection of a `write`."""
+
+    @wraps(method)
+    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.write(lambda connection: method(self, connection, *args, **kwargs))
+
+    return call
+
+
 class Database:
     """A database with the newest schema. `now` returns the current time, with a time zone.
 
@@ -95,15 +115,12 @@ class Database:
         if self._writer.is_alive():
             raise Unavailable(f"the database has not completed the last writes within {STORED:g} seconds")
 
-    def check(self) -> None:
+    @writes
+    def check(self, connection: Connection) -> None:
         """Raise Unavailable if the database cannot be written."""
-
-        def work(connection: Connection) -> None:
-            # SQLite writes nothing for an update that changes nothing
-            connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
-            connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
-
-        self.write(work)
+        # SQLite writes nothing for an update that changes nothing
+        connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
+        connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
 
     def read(self, work: Work[T]) -> T:
         """Result of a function that reads."""
@@ -176,26 +193,6 @@ class Database:
             else:
                 done.set_exception(failure)
         return group[len(outcomes) :]
-
-
-def reads(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
-    """Method that gets the connection of a `read`."""
-
-    @wraps(method)
-    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.read(lambda connection: method(self, connection, *args, **kwargs))
-
-    return call
-
-
-def writes(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
-    """Method that gets the connection of a `write`."""
-
-    @wraps(method)
-    def call(self: D, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.write(lambda connection: method(self, connection, *args, **kwargs))
-
-    return call
 
 
 def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:
