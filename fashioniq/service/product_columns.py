@@ -35,6 +35,9 @@ class Facts(msgspec.Struct, gc=False):
     url: str | None
 
 
+NOTHING = Facts("", None, None, (), None, None)  # of a product of which nothing is known
+
+
 class ProductColumns:
     """Columns in the order of the gallery. What is unknown of a product is UNKNOWN.
 

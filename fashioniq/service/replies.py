@@ -15,6 +15,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.query import Query
+from fashioniq.service.product_columns import NOTHING
 from fashioniq.service.reply_schemas import (
     FacetCounts,
     FamilyCounts,
@@ -53,24 +54,23 @@ def result(
 
     Scores are rounded, so that they do not give the vectors away.
     """
-    row = served.shelf.row(product.id)
-    title = (row.title if row and row.title else product.title) or product.id
+    row = served.shelf.row(product.id) or NOTHING
+    title = row.title or product.title or product.id
     picture = None
     if product.picture is not None:
         url = f"/v1/categories/{served.category}/products/{quote(product.id, safe='')}/image?w={WIDTH}"
         picture = PictureReply(url=url, width=WIDTH, alt=title)
-    priced = row is not None and row.price_minor is not None and row.currency is not None
     return ResultReply(
         product_id=product.id,
         rank=rank,
         score=round(_score(product.distance), 2),
         title=title,
-        price=PriceBody.model_construct(minor=row.price_minor, currency=row.currency)
-        if row and priced
-        else None,
-        sizes=list(row.sizes) or None if row else None,
-        in_stock=row.in_stock if row else None,
-        url=row.url if row else None,
+        price=None
+        if row.price_minor is None or row.currency is None
+        else PriceBody.model_construct(minor=row.price_minor, currency=row.currency),
+        sizes=list(row.sizes) or None,
+        in_stock=row.in_stock,
+        url=row.url,
         image=picture,
         why=_why(texts, title, product.attributes)
         if wishes is None
