@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import overload
 
 from fashioniq.data.offers import MAX_PRICE, decimals
-from fashioniq.language.wishes import EVERYTHING, OfferLimits, ParsedRequest
+from fashioniq.language.wishes import EVERYTHING, PRICE, SIZE, STOCK, OfferLimits, ParsedRequest
 from fashioniq.service.schemas import FiltersBody, PriceFilter, SizesFilter
 from fashioniq.service.served_model import Served
 
@@ -48,18 +48,15 @@ def filters_after(
 
 def _known(served: Served, limits: OfferLimits) -> tuple[OfferLimits, list[str]]:
     """Limits of what is known of any product, and codes of notices of the others."""
-    known, notes = served.shelf.known, list[str]()
+    known = served.shelf.known
     priced = limits.least_minor is not None or limits.most_minor is not None or bool(limits.cheaper)
-    if priced and "price" not in known:
-        limits = limits._replace(least_minor=None, most_minor=None, currency=None, cheaper=0)
-        notes.append("no-prices")
-    if limits.sizes and "sizes" not in known:
-        limits = limits._replace(sizes=())
-        notes.append("no-sizes")
-    if limits.in_stock and "in_stock" not in known:
-        limits = limits._replace(in_stock=False)
-        notes.append("no-stock")
-    return limits, notes
+    said = [
+        (PRICE, priced and "price" not in known, "no-prices"),
+        (SIZE, limits.sizes and "sizes" not in known, "no-sizes"),
+        (STOCK, limits.in_stock and "in_stock" not in known, "no-stock"),
+    ]
+    notes = {family: note for family, lacks, note in said if lacks}
+    return limits.without(notes), list(notes.values())
 
 
 def _sizes(served: Served, size: str) -> list[str]:
