@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fashioniq.data.cards import Product
 from fashioniq.loop.dialog import Dialog
@@ -172,9 +173,6 @@ def _padded(left_out: Sequence[Tensor | None]) -> Tensor | None:
     """Products that are left out of each search, B×K, padded with −1, which is no product."""
     if all(one_1K is None for one_1K in left_out):
         return None
-    width = max(one_1K.shape[1] for one_1K in left_out if one_1K is not None)
-    none_11 = next(one_1K[:, :1] for one_1K in left_out if one_1K is not None).new_full((1, 1), -1)
-    rows = [none_11.expand(1, width) if one_1K is None else one_1K for one_1K in left_out]
-    return torch.cat(
-        [torch.nn.functional.pad(row_1K, (0, width - row_1K.shape[1]), value=-1) for row_1K in rows]
-    )
+    none_0 = next(one_1K[0, :0] for one_1K in left_out if one_1K is not None)
+    rows = [none_0 if one_1K is None else one_1K[0] for one_1K in left_out]
+    return pad_sequence(rows, batch_first=True, padding_value=-1)
