@@ -175,9 +175,8 @@ def effects(
     def rank_K(live: Dialog) -> Tensor:
         return gallery.rank(Query.joined([live.query] * len(item_K)), item_K)
 
-    rank_with_K, moved = rank_K(before.after(step)), []
-    for word in words:
-        moved.append((rank_K(before.after(_without(before, step, word))) - rank_with_K).tolist())
+    rank_with_K = rank_K(before.after(step))
+    moved = [(rank_K(before.after(_without(before, step, word))) - rank_with_K).tolist() for word in words]
     return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]
 
 
