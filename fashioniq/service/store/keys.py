@@ -1,12 +1,11 @@
 """API keys. Only hashes of their secrets are stored."""
 
 import hashlib
-import hmac
 from collections.abc import Sequence
 from secrets import token_hex, token_urlsafe
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, update
 
 from fashioniq.service.store.database import Database
 from fashioniq.service.store.rows import KeyRow
@@ -26,11 +25,8 @@ class Keys(Database):
 
     def find_key(self, secret: str) -> KeyRow | None:
         """The key with a secret, or None if there is none or it was revoked."""
-        valid = api_key.c.id == secret.partition(".")[0], api_key.c.revoked_at.is_(None)
-        found = self.read(lambda connection: connection.execute(select(api_key).where(*valid)).one_or_none())
-        if found is None or not hmac.compare_digest(found.sha256, hashed(secret)):
-            return None
-        return KeyRow(id=found.id, scopes=found.scopes, limits=found.limits)
+        of_secret = api_key.c.id == secret.partition(".")[0], api_key.c.sha256 == hashed(secret)
+        return self.one(KeyRow, *of_secret, api_key.c.revoked_at.is_(None))
 
     def revoke_key(self, id: str) -> bool:
         """Refuse a key from now on; return whether it was valid."""
