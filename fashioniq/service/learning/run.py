@@ -30,7 +30,7 @@ from fashioniq.service.learning.growth import grow, new_words
 from fashioniq.service.learning.off_policy_gate import judge_off_policy
 from fashioniq.service.learning.places import examined_places
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
-from fashioniq.service.learning.untrained import covered, is_untrained, linear_start, untrained_searches
+from fashioniq.service.learning.untrained import is_untrained, linear_start, untrained_searches
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict
 from fashioniq.service.models import activation, models_of
 from fashioniq.service.store import Store
@@ -171,11 +171,11 @@ def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
 
 def _source(training: Sequence[LiveSession], val: Sequence[LiveSession]) -> Any:
     """Function that makes the source of the training dialogs."""
-
-    def rows(sessions: Sequence[LiveSession]) -> list[Any]:
-        return [(one.target, [(said.item, said.text) for said in one.steps], one.weight) for one in sessions]
-
-    return partial(RecordedSessions, {"train": rows(training), "val": rows(val)})
+    rows: dict[str, Any] = {
+        split: [(one.target, [(said.item, said.text) for said in one.steps], one.weight) for one in sessions]
+        for split, sessions in (("train", training), ("val", val))
+    }
+    return partial(RecordedSessions, rows)
 
 
 def _judged(
@@ -213,7 +213,8 @@ def _judged(
         sessions = [
             (one, ranks)
             for one, ranks in zip(held_out, new, strict=True)
-            if covered(search, [one.target, *(said.item for said in one.steps if said.item)])
+            if {one.target, *(said.item for said in one.steps if said.item)}
+            <= search.gallery.items.positions.keys()
         ]
         if sessions:
             replayed = replay(search, [one for one, _ in sessions])

@@ -1,6 +1,6 @@
 """The search without training in learning: what training starts from, and what a new model has to be better than."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from fashioniq.categories import file_name
@@ -65,8 +65,3 @@ def untrained_searches(
             yield Path(read_run(run, ZeroShotRun).encoder).name, load(run, split=split, device=device)
     except UserError as error:
         print(f"no comparison with an untrained search: {error}")
-
-
-def covered(system: System, products: Sequence[str]) -> bool:
-    """Whether the gallery of a system has all of these products."""
-    return all(name in system.gallery.items.positions for name in products)
