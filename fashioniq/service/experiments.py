@@ -178,15 +178,20 @@ class ServedAnswer(NamedTuple):
     ranking: RankingReply
 
 
-def answer(searches: Searches, contenders: Contenders, live_of: LiveOf, wanted: Wanted) -> ServedAnswer:
+def answer(
+    searches: Searches, contenders: Contenders, live_of: LiveOf | None, wanted: Wanted
+) -> ServedAnswer:
     """The answer of the first model, or of both in one list; of a model that fails, that of the other one.
 
-    `live_of` returns the function for `Searches.nearest` of a model. In the log, the products of an interleaved list
+    `live_of` returns the function for `Searches.nearest` of a model; without it, the first model answers with products
+    that differ from each other. In the log, the products of an interleaved list
     have their credit, and those of a model that answers for another one have "failed". Raises Problem if both fail,
     or too many requests wait.
     """
+    served = contenders.models[0]
+    if live_of is None:
+        return ServedAnswer(served, *searches.diverse(served, wanted))
     if len(contenders.models) == 1 and not contenders.missing:
-        (served,) = contenders.models
         return ServedAnswer(served, *searches.nearest(served, live_of(served), wanted))
     in_turn = [contenders.models] if contenders.interleaved else [[one] for one in contenders.models]
     failures = list[Exception]()

@@ -16,7 +16,7 @@ from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near
-from fashioniq.service.experiments import Contenders, Experiments, ServedAnswer, answer
+from fashioniq.service.experiments import Contenders, Experiments, answer
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.pictures import encoded
@@ -101,15 +101,12 @@ class Service:
             filters = over(found.filters, filters)
         texts, facets = [start.text or ""], request.facets
         wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=facets, began=began)
-        if about is None and not start.text:
-            given = ServedAnswer(served, *self.searches.diverse(served, wanted))
-        else:
 
-            def live_of(served: Served) -> Callable[[], Dialog]:
-                begun = about and self.states.item(served, about)
-                return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
+        def live_of(served: Served) -> Callable[[], Dialog]:
+            begun = about and self.states.item(served, about)
+            return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
 
-            given = answer(self.searches, contenders, live_of, wanted)
+        given = answer(self.searches, contenders, live_of if about or start.text else None, wanted)
         first = row_of(
             session.id,
             0,
@@ -205,10 +202,8 @@ class Service:
             explores=session.arm == "explore",
             began=began,
         )
-        if found.step == DialogStep() and unsaid(turns):
-            given = ServedAnswer(served, *self.searches.diverse(served, wanted))
-        else:
-            given = answer(self.searches, contenders, live_of, wanted)
+        nothing_said = found.step == DialogStep() and unsaid(turns)
+        given = answer(self.searches, contenders, None if nothing_said else live_of, wanted)
         if request.explain and not served.draws:  # it would generate a picture for each word
             step = self.states.resolved(given.served, found.step)
             self.searches.explain(given.ranking, before(given.served), step, given.live)
