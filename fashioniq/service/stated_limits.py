@@ -1,7 +1,6 @@
 """Filters that are said: limits of price, size and stock in the words of a request."""
 
 from decimal import Decimal
-from typing import overload
 
 from fashioniq.data.offers import MAX_PRICE, decimals
 from fashioniq.language.wishes import EVERYTHING, PRICE, SIZE, STOCK, OfferLimits, ParsedRequest
@@ -87,10 +86,6 @@ def _limits_of(filters: FiltersBody) -> OfferLimits:
     return limits._replace(least_minor=least, most_minor=most, currency=price.currency)
 
 
-@overload
-def _hundredths(minor: int, currency: str) -> int: ...
-@overload
-def _hundredths(minor: None, currency: str) -> None: ...
 def _hundredths(minor: int | None, currency: str) -> int | None:
     return None if minor is None else _scaled(minor, decimals(currency), HUNDREDTHS)
 
