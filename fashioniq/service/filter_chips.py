@@ -8,24 +8,25 @@ import numpy as np
 
 from fashioniq.service.reply_schemas import Changed, FacetCounts, FamilyCounts, Held, LabelCount
 from fashioniq.service.served_model import Served
+from fashioniq.service.translations import N_
 
 SUGGESTED = 8  # words
 OF_FAMILY = 3  # of them, at most
 FEW = 2  # products that a suggested word has at least
 COMMON = 0.5  # share of the products from which on a label says nothing
 NAMED = 3  # labels of a wish that are named one by one
-FAMILIES = (
-    "colour",
-    "pattern",
-    "sleeves",
-    "length",
-    "neck",
-    "fit",
-    "silhouette",
-    "fabric",
-    "detail",
-    "style",
-)
+FAMILIES = {  # their names, in the order in which they are shown
+    "colour": N_("Color"),
+    "pattern": N_("Pattern"),
+    "sleeves": N_("Sleeves"),
+    "length": N_("Length"),
+    "neck": N_("Neckline"),
+    "fit": N_("Fit"),
+    "silhouette": N_("Silhouette"),
+    "fabric": N_("Material"),
+    "detail": N_("Details"),
+    "style": N_("Style"),
+}
 PARTS = {"detail", "neck", "trim", "print", "sleeves"}  # "without a belt", but "not red"
 
 

@@ -32,6 +32,11 @@ _CATEGORIES = {  # names of known categories
 }
 
 
+def N_(text: str) -> str:
+    """Mark a text that is translated where it is shown."""
+    return text
+
+
 @dataclass(frozen=True)
 class Interface:
     """Language and region of a page."""

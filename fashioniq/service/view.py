@@ -22,7 +22,7 @@ from fashioniq.service.schemas import MAX_K, MAX_TEXT, MAX_TURNS, MAX_VALUES, SH
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
 from fashioniq.service.store import SessionRow
-from fashioniq.service.translations import SOURCE, interface, texts_of
+from fashioniq.service.translations import N_, SOURCE, interface, texts_of
 
 PREFIX = "/shop"
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -30,11 +30,6 @@ LONGEST = 120  # characters of a title
 DIRECTIONS = dict.fromkeys(
     map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 )
-
-
-def N_(text: str) -> str:
-    """Mark a text that is translated where it is shown."""
-    return text
 
 
 TEXTS = {  # by code of a problem
@@ -77,18 +72,6 @@ NOTICES = {  # by code of a notice
     "no-stock": N_("It is not known which of these products are in stock."),
     "nothing-near": N_("Nothing here fits well; these are the nearest products."),
     "no-picture": N_("No picture could be drawn from these words, so they were searched for as a text."),
-}
-FAMILIES = {
-    "colour": N_("Color"),
-    "pattern": N_("Pattern"),
-    "sleeves": N_("Sleeves"),
-    "length": N_("Length"),
-    "neck": N_("Neckline"),
-    "fit": N_("Fit"),
-    "silhouette": N_("Silhouette"),
-    "fabric": N_("Material"),
-    "detail": N_("Details"),
-    "style": N_("Style"),
 }
 SCRIPT = {  # texts of page.js
     "still": N_("Still searching"),
@@ -251,7 +234,7 @@ def _environment(language: str) -> Environment:
         MAX_TEXT=MAX_TEXT,
         MAX_VALUES=MAX_VALUES,
         MAX_TURNS=MAX_TURNS,
-        FAMILIES=FAMILIES,
+        FAMILIES=filter_chips.FAMILIES,
         address=_address,
         NOTICES=NOTICES,
         link=lambda path, about: f"{path}?about={quote(about, safe='')}",
