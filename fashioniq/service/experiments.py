@@ -4,6 +4,7 @@ import logging
 import math
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from torch import Tensor
@@ -70,7 +71,7 @@ class Experiments:
     def __init__(self, store: Store, models: Models) -> None:
         self.store, self.models = store, models
         self._running: dict[str, tuple[ExperimentRow, Served]] = {}
-        self._known: dict[str, ExperimentRow] = {}
+        self._experiment = lru_cache(store.experiment)
         self._checked: dict[str, tuple[Served, Served]] = {}
         self._refused: dict[str, str] = {}  # why experiments get no conversations
         self._gone: set[str] = set()  # versions that could not be loaded, which is not tried again
@@ -113,7 +114,7 @@ class Experiments:
 
     def contenders(self, session: SessionRow) -> Contenders:
         """The models of a stored conversation that can be loaded. Raises Problem if none can."""
-        one = self._experiment(session.experiment)
+        one = self._experiment(session.experiment) if session.experiment else None
         if one is None or session.consent == "none":  # or no longer
             return Contenders([self.models.version(session.model)])
         models, failures = [], []
@@ -143,11 +144,6 @@ class Experiments:
             log.warning("%s cannot be loaded: %s", version, type(error).__name__)
             self._gone.add(version)
             raise Problem("model-retired") from None
-
-    def _experiment(self, id: str | None) -> ExperimentRow | None:
-        if id is not None and id not in self._known and (found := self.store.experiment(id)) is not None:
-            self._known[id] = found
-        return self._known.get(id or "")
 
 
 def check_comparable(running: Served, challenger: Served) -> None:
