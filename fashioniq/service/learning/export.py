@@ -125,7 +125,7 @@ def read_sessions(folder: Path) -> list[LiveSession]:
 
 def write_report(folder: Path, gate: Gate) -> None:
     """Write the comparison of both models: gate.json, and a page for people."""
-    write_json(folder / GATE, gate.to_json())
+    write_json(folder / GATE, {"passed": gate.passed} | msgspec.to_builtins(gate))
     write_learning_page(folder / "report.html", gate)
 
 

@@ -1,7 +1,5 @@
 """Result of the gate, as it is written to gate.json."""
 
-from typing import Any
-
 import msgspec
 
 
@@ -59,7 +57,3 @@ class Gate(Verdict, kw_only=True):
     rule: Rule
     new_words: list[str]
     sizes: dict[str, int] = {}
-
-    def to_json(self) -> dict[str, Any]:
-        """Content of the file."""
-        return {"passed": self.passed} | msgspec.to_builtins(self)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -47,14 +47,10 @@ _TABLES: dict[type, Table] = {
     SessionRow: tables.session,
     TurnRow: tables.turn,
 }
+utc_now = partial(datetime.now, UTC)
 STORED = 600.0  # seconds for a write behind others, and for all of them at the end
 LONGEST = 0.1  # seconds after which a transaction takes no more of the waiting writes
 _AT_ONCE = 500  # values in a statement, for which both engines have a limit, and rows that are fetched
-
-
-def utc_now() -> datetime:
-    """Current time in UTC."""
-    return datetime.now(UTC)
 
 
 def reads(method: Callable[Concatenate[D, Connection, P], T]) -> Callable[Concatenate[D, P], T]:
