@@ -27,13 +27,8 @@ def stored_step(understood: Understood) -> dict[str, Any]:
 
 def kind_of(step: DialogStep) -> str:
     """Kind of the turn of a step; filters alone count as said."""
-    if step.like is not None:
-        return "like"
-    if step.less_like is not None:
-        return "less_like"
-    if step.wish is not None:
-        return "wish"
-    return "says"
+    chosen = {"like": step.like, "less_like": step.less_like, "wish": step.wish}
+    return next((kind for kind, one in chosen.items() if one is not None), "says")
 
 
 def step_of(turn: TurnRow) -> DialogStep:
