@@ -112,14 +112,10 @@ def interface(accepted: str, own: str) -> Interface:
 
 
 def _by_preference(accepted: str) -> Iterable[str]:
-    weighed = []
-    for part in accepted.split(",")[:MOST]:
-        found = re.fullmatch(
-            r"\s*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*)\s*(?:;\s*q=([01](?:\.\d{1,3})?)\s*)?", part
-        )
-        if found and (weight := float(found[2] or 1)) > 0:
-            weighed.append((weight, found[1]))
-    return [tag for _, tag in sorted(weighed, key=lambda one: -one[0])]
+    pattern = r"\s*([A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*)\s*(?:;\s*q=([01](?:\.\d{1,3})?)\s*)?"
+    parts = [re.fullmatch(pattern, part) for part in accepted.split(",")[:MOST]]
+    weighed = [(float(found[2] or 1), found[1]) for found in parts if found]
+    return [tag for weight, tag in sorted(weighed, key=lambda one: -one[0]) if weight > 0]
 
 
 @cache
