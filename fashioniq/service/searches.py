@@ -248,7 +248,7 @@ def stored_reply(served: Served, turns: Sequence[TurnRow], with_facets: bool = F
         for rank, one in enumerate(last.shown, 1)
     ]
     heard = HeardReply(**{name: last.heard[name] for name in HeardReply.model_fields if name in last.heard})
-    codes = last.heard.get("notices", last.heard.get("notes", ()))  # earlier turns have the latter
+    codes = last.heard.get("notices", ())
     return RankingReply(
         query_id=last.query_id,
         turn=last.n,

@@ -141,8 +141,6 @@ def check_here(export: ExportRow) -> None:
     folder = Path(export.folder)
     with reading(folder, "folder", "put it back"):
         found = id_in(folder) or "none"
-        if found == "none" and export.id == export.folder and (folder / SESSIONS).exists():
-            found = export.id  # of a version without ids
     if found != export.id:
         raise UserError(
             f"expected the training data {export.id} in {folder}, found {found}; put the folder back and run "

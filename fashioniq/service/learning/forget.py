@@ -64,14 +64,9 @@ def trained_with_erased(store: Store) -> list[tuple[ExportRow, int]]:
     """
     exports, held = store.exports(), store.forbidden_held()
     erased = {export.id: held.get(export.id, set()) for export in exports}
-    of_run: dict[Path, set[str]] = {}
-    for export in exports:
-        of_run.setdefault(run_of(export), set()).add(export.id)
     for _ in exports:  # each may have started from the run of another one
         for export in exports:
-            base = export.rule.get("training_data")  # not of earlier versions, and a folder can be used again
-            for id in {base} & erased.keys() if base else of_run.get(Path(export.rule["run"]), set()):
-                erased[export.id] |= erased[id]
+            erased[export.id] |= erased.get(export.rule.get("training_data") or "", set())
     present = [export for export in exports if export.deleted_at is None]
     return [(export, len(erased[export.id])) for export in present if erased[export.id]]
 

@@ -12,11 +12,14 @@ from sqlalchemy import Connection, Engine
 from fashioniq.files import UserError
 from fashioniq.service.store.engine import clear_files
 
+FIRST = "0009"  # of the revisions; earlier ones were those of no released version
+
 
 def update_schema(engine: Engine, create: bool) -> None:
     """Create the tables, or update them to the newest version.
 
-    Raises UserError if they are newer, and without `create` if there is no file of SQLite or there are no tables.
+    Raises UserError if they are newer or of no released version, and without `create` if there is no file of SQLite or
+    there are no tables.
     """
     scripts = _scripts()
     sqlite = engine.dialect.name == "sqlite"
@@ -28,6 +31,10 @@ def update_schema(engine: Engine, create: bool) -> None:
         raise _missing("none of its tables", engine)
     if found == scripts.get_current_head():
         return
+    if found is not None and found < FIRST:
+        raise UserError(
+            f"expected a database of revision {FIRST} or later, found {found}; give a new one with --database"
+        )
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
         raise UserError(
             f"expected a database of this version of fashioniq or an earlier one, found revision {found}; "
@@ -45,11 +52,11 @@ def _missing(found: str, engine: Engine) -> UserError:
     )
 
 
-def migrate(connection: Connection, revision: str = "head") -> None:
-    """Bring the schema up to a revision, in the transaction of the connection."""
+def migrate(connection: Connection) -> None:
+    """Bring the schema up to the newest version, in the transaction of the connection."""
     config = _alembic()
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    command.upgrade(config, "head")
 
 
 @lru_cache(maxsize=1)

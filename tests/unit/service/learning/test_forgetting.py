@@ -83,21 +83,6 @@ def test_another_folder_in_its_place_is_not_taken_for_it(world):
     assert world.forget(deleted=[id]).code == 2
 
 
-def test_training_data_of_an_earlier_version_have_their_path_for_an_id(world):
-    learned = world.root / "learned"
-    assert world.learn(learned).code == 0
-    (learned / "export.json").unlink()
-    with closing(sqlite3.connect(world.path)) as database, database:
-        database.execute("UPDATE export SET id = folder")
-        database.execute("UPDATE export_session SET export_id = ?", [str(learned)])
-    assert world.forget(session=FIRST.id).code == 0 and world.left() == {}
-    learned.rename(world.root / "elsewhere")
-    assert world.learn(learned).code == 0
-    ended = world.forget(session=SPOKEN[1].id)
-    assert ended.code == 1 and f"--deleted {learned}`" in ended.err
-    assert world.forget(deleted=[str(learned)]).code == 0
-
-
 def test_training_data_that_exist_cannot_be_called_deleted(world):
     assert world.learn(world.root / "learned").code == 0
     id = read_json(world.root / "learned/export.json", "the id", dict)["id"]

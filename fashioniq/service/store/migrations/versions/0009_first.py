@@ -1,12 +1,12 @@
 """First tables of the service."""
 
-from secrets import token_bytes
+from secrets import randbelow, token_bytes
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0009"
 down_revision = None
 
 TIME = sa.DateTime(timezone=True)
@@ -16,8 +16,8 @@ def column(name: str, kind: Any, null: bool = False, key: bool = False) -> sa.Co
     return sa.Column(name, kind, nullable=null and not key, primary_key=key)
 
 
-def of_session(null: bool = False) -> sa.Column[Any]:
-    return sa.Column("session_id", sa.Text, sa.ForeignKey("session.id", ondelete="CASCADE"), nullable=null)
+def of_session() -> sa.Column[Any]:
+    return sa.Column("session_id", sa.Text, sa.ForeignKey("session.id", ondelete="CASCADE"), nullable=False)
 
 
 def index(name: str, table: str, *columns: str, unique: bool = False, where: str | None = None) -> None:
@@ -50,7 +50,7 @@ def upgrade() -> None:
         column("price_minor", sa.BigInteger, null=True),
         column("currency", sa.Text, null=True),
         column("sizes", sa.JSON),
-        column("in_stock", sa.Boolean),
+        column("in_stock", sa.Boolean, null=True),
         column("url", sa.Text, null=True),
         column("group_id", sa.Text, null=True),
         column("updated_at", TIME),
@@ -68,16 +68,18 @@ def upgrade() -> None:
         column("consent_at", TIME),
         column("policy_version", sa.Text, null=True),
         column("arm", sa.Text, null=True),
+        column("experiment", sa.Text, null=True),
         column("origin", sa.Text),
         column("token_sha256", sa.Text, null=True),
         column("idem_key", sa.Text, null=True),
-        column("request_sha256", sa.Text, null=True),
+        column("request_hmac", sa.Text, null=True),
         column("created_at", TIME),
         column("last_at", TIME),
         column("ended_at", TIME, null=True),
         sa.UniqueConstraint("idem_key"),
     )
     index("ix_session_client", "session", "client")
+    index("ix_session_experiment", "session", "experiment")
     index("session_by_consent", "session", "consent", "last_at")
     op.create_table(
         "turn",
@@ -95,7 +97,7 @@ def upgrade() -> None:
         column("eligible", sa.Integer),
         column("took_ms", sa.Integer),
         column("idem_key", sa.Text, null=True),
-        column("request_sha256", sa.Text, null=True),
+        column("request_hmac", sa.Text, null=True),
         column("created_at", TIME),
         column("undone_at", TIME, null=True),
         sa.UniqueConstraint("session_id", "idem_key"),
@@ -103,6 +105,20 @@ def upgrade() -> None:
     index("one_live_turn", "turn", "session_id", "n", unique=True, where="undone_at IS NULL")
     index("turn_with_text", "turn", "created_at", where="says IS NOT NULL OR question IS NOT NULL")
     index("turn_with_key", "turn", "created_at", where="idem_key IS NOT NULL")
+    op.create_table(
+        "experiment",
+        column("id", sa.Text, key=True),
+        column("category", sa.Text),
+        column("running", sa.Text),
+        column("challenger", sa.Text),
+        column("method", sa.Text),
+        column("error", sa.Float),
+        column("most", sa.Integer),
+        column("started_at", TIME),
+        column("ended_at", TIME, null=True),
+        column("verdict", sa.Text, null=True),
+    )
+    index("one_running_experiment", "experiment", "category", unique=True, where="ended_at IS NULL")
     op.create_table(
         "event",
         column("event_id", sa.Text, key=True),
@@ -119,13 +135,11 @@ def upgrade() -> None:
     op.create_table(
         "picture",
         column("id", sa.Text, key=True),
-        of_session(null=True),
         column("feature", sa.LargeBinary),
         column("attrs", sa.JSON),
         column("expires_at", TIME),
     )
     index("ix_picture_expires_at", "picture", "expires_at")
-    index("picture_by_session", "picture", "session_id")
     op.create_table(
         "api_key",
         column("id", sa.Text, key=True),
@@ -149,14 +163,19 @@ def upgrade() -> None:
     op.create_table(
         "export",
         column("id", sa.Text, key=True),
-        column("sha256", sa.Text),
+        column("folder", sa.Text),
         column("cut_at", TIME),
         column("rule", sa.JSON),
         column("sessions", sa.Integer),
+        column("deleted_at", TIME, null=True),
     )
     op.create_table(
         "export_session",
         sa.Column("export_id", sa.Text, sa.ForeignKey("export.id", ondelete="CASCADE"), primary_key=True),
         column("subject_hmac", sa.Text, key=True),
+        column("withdrawn_at", TIME, null=True),
+        column("removed_at", TIME, null=True),
     )
     index("ix_export_session_subject_hmac", "export_session", "subject_hmac")
+    if op.get_bind().dialect.name == "sqlite":  # a file is told from others by it (store/sqlite_file.py)
+        op.execute(f"PRAGMA application_id = {1 + randbelow(2**31 - 1)}")
