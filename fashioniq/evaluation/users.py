@@ -34,6 +34,7 @@ from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.evaluation_inputs import allows_bm25, users_of_training
 from fashioniq.runs.training_data import data_of
+from fashioniq.systems.recorded_sessions import check_recorded
 from fashioniq.users.by_name import users_of_catalog
 
 SUMMARY = "users.json"
@@ -61,6 +62,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
     options = replace(options, data=catalog.root, category=catalog.category, features=store.root)
     users = options.user or _default_users(options, catalog, first)
     _check(options, users)
+    check_recorded(options, users, catalog)
     check_results(out)
     if len(users) < 2 and not options.linear:
         if not options.user and users == [first]:
@@ -167,17 +169,10 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
             raise UserError(
                 f"expected a linear retriever, found a {found} in {options.linear}; correct --linear"
             )
-    several = len(users) > 1
-    refuse(
-        (
-            several and options.captions != "each" and "human" not in users,
-            f"--captions {options.captions} needs recorded captions; add --user human or leave it out",
-        ),
-        (
-            several and options.sessions and "sessions" not in users,
-            "--sessions needs --user sessions; add it or leave --sessions out",
-        ),
-    )
+    if len(users) > 1 and options.captions != "each" and "human" not in users:
+        raise UserError(
+            f"--captions {options.captions} needs recorded captions; add --user human or leave it out"
+        )
 
 
 def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:

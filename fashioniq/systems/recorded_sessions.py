@@ -1,6 +1,6 @@
 """Recorded sessions of several turns as dialogs: the items shown and the replies are those of the session."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,9 +9,11 @@ from torch import Tensor
 from fashioniq.askers.recorded_items import RecordedItems
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.facts import SessionFacts
 from fashioniq.data.sessions import CAPTIONS, SESSION_SPLITS, Session, leakage, read_sessions
 from fashioniq.features.cards import AttributeWords
+from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System
@@ -29,6 +31,15 @@ class Usable:
     sessions: list[Session]
     clean: list[bool]
     count: int
+
+
+def check_recorded(options: EvalDialogs, users: Sequence[str], catalog: Catalog) -> None:
+    """Raise UserError if the recorded words of one of several users are missing, before the others are evaluated."""
+    check_sessions(replace(options, user=["sessions" if "sessions" in users else users[0]], index=None))
+    if "human" in users:
+        pairs_with_targets(catalog, options.split)
+    if "sessions" in users:
+        _usable(options, catalog, set(catalog.ids(options.split)))
 
 
 def check_sessions(options: EvalDialogs) -> None:
@@ -52,7 +63,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     folder = options.sessions
     assert folder is not None, "checked by check_sessions"
     covered = len(parts.items) / len(parts.catalog.ids(options.split))
-    usable = _usable(options, parts)
+    usable = _usable(options, parts.catalog, parts.items.positions)
     gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, RecordedItems(torch.tensor([])), gallery, parts.vocabulary, cards)
@@ -92,8 +103,8 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs) -> list[Task]:
     return tasks
 
 
-def _usable(options: EvalDialogs, parts: EvaluationInputs) -> Usable:
-    """Sessions inside the gallery; those of the train file do not count as clean.
+def _usable(options: EvalDialogs, catalog: Catalog, products: Collection[str]) -> Usable:
+    """Sessions whose products are all among these; those of the train file do not count as clean.
 
     One of the two files may be missing.
     """
@@ -103,16 +114,16 @@ def _usable(options: EvalDialogs, parts: EvaluationInputs) -> Usable:
     errors: dict[str, UserError] = {}
     for split in SESSION_SPLITS:
         try:
-            files[split] = read_sessions(folder, parts.catalog.category, split)
+            files[split] = read_sessions(folder, catalog.category, split)
         except UserError as error:
             errors[split] = error
     if not files:
         raise errors[SESSION_SPLITS[-1]]
     found = [session for split in SESSION_SPLITS for session in files.get(split, [])]
-    inside = [session for session in found if session.inside(parts.items.positions)]
+    inside = [session for session in found if session.inside(products)]
     if not inside:
         raise UserError(
-            f"expected sessions whose products are all in the {options.split} split of {parts.catalog.category} and "
+            f"expected sessions whose products are all in the {options.split} split of {catalog.category} and "
             f"have features, found none of {len(found)} in {folder}; give --split val"
         )
     leaks = leakage(files.get("train", []))

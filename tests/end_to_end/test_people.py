@@ -156,6 +156,22 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
     assert "--score vectors" in error(run="bm25", user="human", score="vectors")
 
 
+def test_missing_words_of_people_are_named_before_another_user_is_evaluated(
+    vector_runs, common, sessions, project, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("fashioniq.evaluation.users.measured", lambda *given: pytest.fail("evaluated"))
+
+    def error(*users, **options):
+        given = {**common, "run": vector_runs.retriever, "user": [*users], "out": tmp_path / "out", **options}
+        assert main(project.arguments("eval-dialogs", **given)) == 2
+        return capsys.readouterr().err
+
+    assert "--sessions FOLDER" in error("grammar", "sessions")
+    assert "there is no folder" in error("grammar", "sessions", sessions=tmp_path / "nowhere")
+    assert "give --split val" in error("grammar", "sessions", sessions=sessions, split="test")
+    assert "have no targets" in error("grammar", "human", split="test")
+
+
 @pytest.fixture
 def captioner_of_strangers(vector_runs, tmp_path):
     """A copy of the captioner in another folder of the same name, which the retriever was not trained with."""
