@@ -1,6 +1,7 @@
 """Live dialog, read line by line from the terminal."""
 
 import re
+from dataclasses import replace
 
 from fashioniq.data.sanitize import clean
 from fashioniq.data.words import composed
@@ -94,7 +95,9 @@ class Conversation:
 
     def _more_like(self, name: str, words: str) -> None:
         live = self.live.more_like(name)
-        self._show(self._after(live, words) if words else live)
+        said = self._after(live, words) if words else live
+        # one line is one step to undo
+        self._show(live if said is live else replace(said, before=self.live))
 
     def _after(self, live: Dialog, words: str) -> Dialog:
         """Dialog after these words; unchanged if nothing of them is understood."""

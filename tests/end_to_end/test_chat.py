@@ -216,6 +216,8 @@ def test_a_person_finds_a_product_in_a_terminal(retriever, terminal, vector_runs
     assert "Expected a number from 1 to" in chat.type("more like 9") and "this is it" in chat.type("help")
     like = chat.type("more like 2")
     assert shown(like)[1] == shown(like)[0][0] == first[1]
+    assert shown(chat.type(f"more like 3 but {one}")) != shown(like)
+    assert shown(chat.type("undo")) == shown(like)
     last, _ = shown(chat.type(f"is {one} and {other}"))
     assert f"You chose {last[2]}" in chat.type("this is it 3")
     assert chat.close() == 0
