@@ -41,14 +41,15 @@ T = TypeVar("T", Talk, Document)
 
 def read_talks(data: Conversations) -> list[Talk]:
     """Conversations of the mixture. Raises UserError for the first line with a mistake."""
+    return _read(data, data.folder / TALKS, Talk, "a conversation that the assistant ends", fault_of_talk)
 
-    def fault(talk: Talk) -> str:
-        roles = [turn.role for turn in talk.turns]
-        if len(roles) < 2 or roles[-1] != "assistant" or any(map(str.__eq__, roles, roles[1:])):
-            return "expected turns of user and assistant in alternation, the last one the assistant's"
-        return "" if all(turn.content for turn in talk.turns) else "expected words or a picture in every turn"
 
-    return _read(data, data.folder / TALKS, Talk, "a conversation that the assistant ends", fault)
+def fault_of_talk(talk: Talk) -> str:
+    """Mistake in the turns of a conversation, "" if there is none."""
+    roles = [turn.role for turn in talk.turns]
+    if len(roles) < 2 or roles[-1] != "assistant" or any(map(str.__eq__, roles, roles[1:])):
+        return "expected turns of user and assistant in alternation, the last one the assistant's"
+    return "" if all(turn.content for turn in talk.turns) else "expected words or a picture in every turn"
 
 
 def read_documents(data: Conversations) -> list[Document]:

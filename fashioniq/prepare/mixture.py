@@ -15,7 +15,7 @@ import msgspec
 
 from fashioniq.data.conversation_records import ConversationItem, ConversationTurn, Text, TurnPicture
 from fashioniq.data.conversations import Conversations, write_items
-from fashioniq.data.mixture import TALKS, Talk, pictures_of, read_talks
+from fashioniq.data.mixture import TALKS, Talk, fault_of_talk, pictures_of, read_talks
 from fashioniq.files import UserError, read_json, write_jsonl
 
 SEEDS = "seeds.json"  # of InstructPix2Pix
@@ -24,15 +24,20 @@ ROLES = {"human": "user", "gpt": "assistant"}
 REQUESTS = ("I like this, but {}.", "Can you show me this one, but {}?", "Something like that, please: {}.")
 
 
-def add_mixture(path: Path, pictures: Path, out: Path) -> tuple[int, int]:
-    """Add the conversations of `path` to the folder `out`; return their number, and that of new items.
+def add_mixture(path: Path, pictures: Path, out: Path) -> tuple[int, int, int]:
+    """Add the conversations of `path` to the folder `out`; return their number, and those of new items and of
+    conversations left out, in which a picture, a turn or its answer is missing.
 
     LLaVA's pictures are relative to the folder `pictures`. Raises UserError for files of another form, and if none
-    of the conversations has its pictures.
+    of the conversations is complete.
     """
     pairs = path.name == SEEDS
     made = list(_of_pairs(path.parent) if pairs else _of_llava(path, pictures))
-    talks = [talk for talk, files in made if all(file.is_file() for file in files.values())]
+    talks = [
+        talk
+        for talk, files in made
+        if all(file.is_file() for file in files.values()) and not fault_of_talk(talk)
+    ]
     if not talks:
         raise UserError(
             f"expected conversations with pictures in {path}, found {len(made)} without; give LLaVA's .json with the "
@@ -56,7 +61,7 @@ def add_mixture(path: Path, pictures: Path, out: Path) -> tuple[int, int]:
     out.mkdir(parents=True, exist_ok=True)
     write_items(out, [*known.values(), *new.values()])
     write_jsonl(out / TALKS, [*before, *talks])
-    return len(talks), len(new)
+    return len(talks), len(new), len(made) - len(talks)
 
 
 Made = Iterator[tuple[Talk, dict[str, Path]]]  # conversations with the files of their pictures by name

@@ -61,8 +61,10 @@ def run(settings: MakeConversations) -> Summary | None:
     check_writable(out)
     if settings.sessions and settings.adds_others:
         with locked(out):
-            count, new = add_mixture(settings.sessions, settings.data, out)
+            count, new, lost = add_mixture(settings.sessions, settings.data, out)
         print(f"{count:,} conversations of {settings.sessions} and {new:,} items in {out}")
+        if lost:
+            print(f"left out: {lost:,}, in which a picture, a turn or its answer is missing")
         return None
     catalogs = [Catalog(settings.data, name) for name in settings.category or categories_in(settings.data)]
     if not catalogs:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fashioniq.cli import main
 from fashioniq.config import MakeConversations, check
 from fashioniq.data.conversation_records import ConversationItem, ConversationTurn, Text, TurnPicture
 from fashioniq.data.conversations import Conversations, write_items
@@ -29,7 +30,7 @@ def test_a_conversation_of_llava_shows_its_picture_where_the_mark_is(tmp_path):
         said("<image>\nWhat is red?", "A dress.", "And long?", "No."),
         said("<image> lost", "x", image="2.jpg"),
     ]
-    assert add_mixture(*llava(tmp_path, entries)) == (1, 1)  # the picture of the second one is missing
+    assert add_mixture(*llava(tmp_path, entries)) == (1, 1, 1)  # the picture of the second one is missing
     data = Conversations(tmp_path / "out")
     [talk] = read_talks(data)
     assert [turn.role for turn in talk.turns] == ["user", "assistant", "user", "assistant"]
@@ -39,13 +40,22 @@ def test_a_conversation_of_llava_shows_its_picture_where_the_mark_is(tmp_path):
     assert (item.split, item.caption, item.source) == ("train", "", "llava.json")
 
 
+def test_conversations_that_a_training_would_refuse_are_left_out(tmp_path, capsys):
+    entries = [said("<image> a", "b"), said("<image> a", ""), said("<image> a", "b", "c"), said("", "b")]
+    path, pictures, out = llava(tmp_path, entries)
+    options = ["--sessions", str(path), "--data", str(pictures), "--out", str(out)]
+    assert main(["make-conversations", *options]) == 0
+    assert len(read_talks(Conversations(out))) == 1
+    assert "left out: 3, in which" in capsys.readouterr().out
+
+
 def test_what_is_there_stays_and_a_repeated_command_changes_nothing(tmp_path):
     given = llava(tmp_path, [said("<image> a", "b")])
     given[2].mkdir()
     write_items(given[2], [ConversationItem("own", "", "a dress", "catalog", "test")])
     add_mixture(*given)
     before = {path.name: path.read_bytes() for path in given[2].iterdir()}
-    assert add_mixture(*given) == (1, 0)
+    assert add_mixture(*given) == (1, 0, 0)
     assert before == {path.name: path.read_bytes() for path in given[2].iterdir()}
     assert list(Conversations(given[2]).items) == ["own", "llava/1.jpg"]
 
@@ -62,7 +72,7 @@ def test_a_pair_of_instructpix2pix_is_a_request_about_the_first_picture_that_end
     out = tmp_path / "out"
     settings = MakeConversations(out=out, sessions=tmp_path / "edits" / "seeds.json")
     check(settings)  # needs no category
-    assert settings.adds_others and add_mixture(settings.sessions, settings.data, out) == (1, 2)
+    assert settings.adds_others and add_mixture(settings.sessions, settings.data, out) == (1, 2, 1)
     [talk] = read_talks(Conversations(out))
     first, request = talk.turns[0].content
     assert first == TurnPicture("edits/shard-00/0000001/7_0.jpg") and "make it red" in request.text
