@@ -109,7 +109,7 @@ def _search_all(
     ranks: dict[str, Ranks] = {}
     asked: Asked = {}
     best: Best = {}
-    for name in [*settings.methods, *others]:
+    for name in [*(name for name in settings.methods if name in found or name == "random"), *others]:
         own: Ranks = {}
         lines: list[str] = []
         for subtask, task in tasks.items():

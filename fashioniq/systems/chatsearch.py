@@ -44,6 +44,7 @@ from fashioniq.systems.recorded_sessions import CAPTIONS
 from fashioniq.users.recorded import RecordedReplies
 
 _PENALTIES = tuple(10.0**power for power in range(-4, 3))  # of ridge regression, for vectors of length 1
+_TRAIN = "conversations of train whose items have features"
 _HELD_OUT = 10  # one in ten targets of train, on which the penalty is chosen
 
 
@@ -138,7 +139,8 @@ class ChatSearcherQueries:
 def searches(
     settings: EvalChatsearch, data: Conversations, features: FrozenFeatures, device: torch.device
 ) -> dict[str, VectorSearch]:
-    """The methods of the settings but the random ranks, by name.
+    """The methods of the settings but the random ranks, by name; without conversations of train, concatenation is
+    left out unless it was asked for.
 
     Raises UserError if a run or an encoder does not match the features.
     """
@@ -165,7 +167,12 @@ def searches(
             VectorSearch(vectors_ND, space.both),
         )
         if "concatenation" in settings.methods:
-            made["concatenation"] = VectorSearch(vectors_ND, space.concatenation(_usable(data, features)))
+            if train := _usable(data, features):
+                made["concatenation"] = VectorSearch(vectors_ND, space.concatenation(train))
+            elif "concatenation" in settings.method:
+                raise UserError(f"--method concatenation needs {_TRAIN} in {settings.data}; leave it out")
+            else:
+                print(f"left out: concatenation, without {_TRAIN}")
     if settings.retriever and "retriever" in settings.methods:
         made["retriever"] = _retriever(settings, settings.retriever, features, device)
     return made

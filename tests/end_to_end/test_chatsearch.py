@@ -221,6 +221,21 @@ def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, v
     assert "expected conversations of test" in refused("eval-chatsearch", **given)
 
 
+def test_without_conversations_of_train_the_concatenation_is_left_out(
+    project, refused, talks, vector_runs, trained, tmp_path, capsys
+):
+    copy = shutil.copytree(talks, tmp_path / "talks")
+    for subtask in "tim":
+        (copy / f"{subtask}.train.jsonl").write_text("")
+    given = {"data": copy, "features": vector_runs.store, "encoder": trained / "dual", "samples": 100}
+    project.run("eval-chatsearch", **given, out=tmp_path / "out")
+    rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
+    assert [row["method"] for row in rows] == ["image", "text", "both", "random"]
+    assert "left out: concatenation" in capsys.readouterr().out
+    line = refused("eval-chatsearch", **given, method="concatenation", out=tmp_path / "other")
+    assert "--method concatenation needs conversations of train" in line
+
+
 def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
     many = tmp_path / "talks"
     many.mkdir()
