@@ -252,13 +252,13 @@ def text_lines(path: Path, what: str, need: str) -> Iterator[str]:
 
 
 def read_json(path: Path, what: str, kind: type | None = None) -> Any:
-    """Read a JSON file. `what` describes it in errors; `kind` is the required type of its content.
+    """Read a JSON file, without its byte order mark. `what` describes it in errors; `kind` is the type of its content.
 
     Raises UserError if the file is missing or truncated, or contains another type or a number that is not finite.
     """
     refuse_special(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+        content = json.loads(path.read_text("utf-8-sig"), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError as error:
         raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:

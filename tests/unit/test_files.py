@@ -231,6 +231,11 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_byte_order_mark_before_json_is_skipped(tmp_path):
+    (tmp_path / "a.json").write_text('["Größe"]', encoding="utf-8-sig")
+    assert read_json(tmp_path / "a.json", "captions", list) == ["Größe"]
+
+
 def test_a_folder_in_place_of_a_file_is_told(tmp_path):
     with pytest.raises(UserError, match="cannot read captions"):
         read_json(tmp_path, "captions")
