@@ -23,7 +23,11 @@ _LARGEST = 2 * 10**9  # bytes of a file of scores
 _ADMITTED = {
     (module, name)
     for core in ("numpy.core", "numpy._core")
-    for module, name in ((f"{core}.multiarray", "_reconstruct"), (f"{core}.multiarray", "scalar"))
+    for module, name in (
+        (f"{core}.multiarray", "_reconstruct"),
+        (f"{core}.multiarray", "scalar"),
+        (f"{core}.numeric", "_frombuffer"),  # protocol 5
+    )
 } | {("numpy", "ndarray"), ("numpy", "dtype")}
 
 
@@ -86,6 +90,8 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file, encoding="latin1")
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):  # bytes in protocols 0 to 2 of Python 3
+            return lambda text, _: text.encode("latin1")
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"{module}.{name}, which is not of NumPy's arrays")
         return super().find_class(module, name)

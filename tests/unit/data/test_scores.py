@@ -46,6 +46,14 @@ def test_a_matrix_by_category_is_read_also_from_python_2(written, pickler):
     assert np.array_equal(read.scores_QN, SCORES) and (read.query_ids, read.index_ids) == (QUERIES, ITEMS)
 
 
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_matrix_is_read_from_pickles_of_any_protocol(tmp_path, protocol):
+    content = {"dress": {"score": SCORES, "query_ids": list(QUERIES), "index_ids": np.array(ITEMS)}}
+    (tmp_path / "scores.pkl").write_bytes(pickle.dumps(content, protocol))
+    read = read_scores(tmp_path / "scores.pkl")["dress"]
+    assert np.array_equal(read.scores_QN, SCORES) and (read.query_ids, read.index_ids) == (QUERIES, ITEMS)
+
+
 def test_candidates_that_a_list_of_the_best_leaves_out_are_last(written):
     content = {"dress": [[QUERIES[0], [["B", 2.0], ["A", 1.0]]], [QUERIES[1], [["C", 0.5]]]]}
     read = read_scores(written(content))["dress"]
