@@ -117,7 +117,8 @@ def lines_of(
 ) -> Iterator[tuple[int, T | str]]:
     """Lines as `read_lines` yields them; a line that is not of this kind is the mistake in it."""
     decoder = msgspec.json.Decoder(kind)
-    lines = text_lines(path, f"file of {of}", f"write it with `fashioniq make-{of}`")
+    or_empty = ", or an empty one if there are no samples" if kind is ConversationSample else ""
+    lines = text_lines(path, f"file of {of}", f"write it with `fashioniq make-{of}`{or_empty}")
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:

@@ -219,6 +219,8 @@ def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, v
     assert [(row["method"], row["mean"] is None) for row in rows] == [("image", True), ("random", False)]
     (copy / "t.test.jsonl").write_text("")
     assert "expected conversations of test" in refused("eval-chatsearch", **given)
+    (copy / "t.test.jsonl").unlink()
+    assert "or an empty one if there are no samples" in refused("eval-chatsearch", **given)
 
 
 def test_without_conversations_of_train_the_concatenation_is_left_out(
