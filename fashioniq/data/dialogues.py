@@ -232,7 +232,8 @@ def _check(dialogues: Sequence[Dialogue], path: Path) -> None:
         if len(dialogue.rounds) != length:
             raise UserError(
                 f"{path}: expected {length} texts in every dialog, as in the first, "
-                f"found {len(dialogue.rounds)} in dialog {number} ({dialogue.image})"
+                f"found {len(dialogue.rounds)} in dialog {number} ({dialogue.image}); cut all to one length, or "
+                "remove it"
             )
 
 

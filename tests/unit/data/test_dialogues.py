@@ -105,7 +105,7 @@ def without(content, key):
         ([*CHATIR, "a cow"], "entry 2: expected"),
         (
             [*CHATIR, {"img": "a/3.jpg", "dialog": ["a cow", "big? yes"]}],
-            "as in the first, found 2 in dialog 2 (a/3.jpg)",
+            "as in the first, found 2 in dialog 2 (a/3.jpg); cut all to one length",
         ),
         ([*CHATIR, CHATIR[0]], "has dialogs for 1 image more than once, for example a/1.jpg"),
         (
