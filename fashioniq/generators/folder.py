@@ -8,7 +8,8 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from copy import copy
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fashioniq.data.images import UnreadableImage, load_image
@@ -50,6 +51,27 @@ class Folder:
             "count": len(self._paths),
             "checksum": checksum,
         }
+
+    def of_images(self, images: Sequence[str], dialogs: Path) -> "Folder":
+        """The same pictures for dialogs about these images, in the order of their file `dialogs`.
+
+        Pictures are named by the dialog or by the image; if both fit, those of a folder generated_images by the image.
+        Raises UserError if no name has either.
+        """
+        stems = [PurePosixPath(image.replace("\\", "/")).stem for image in images]
+        named = {name.rpartition("_")[0] for name in self._paths}
+        named |= {before for name in named for before, _, last in [name.rpartition("_")] if last.isdecimal()}
+        by_image, by_dialog = named & set(stems), named & set(map(str, range(len(images))))
+        if not by_image and not by_dialog:
+            raise UserError(
+                f"expected pictures such as 0_1.jpg (dialog and round) or {stems[0]}_1.jpg (image and round) in "
+                f"{self.folder}, found none of the dialogs in {dialogs}; give their folder"
+            )
+        if not by_image or (by_dialog and self.folder.name != GENIR):
+            return self
+        made = copy(self)
+        made._keys = stems
+        return made
 
     def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Read the pictures of the requests."""

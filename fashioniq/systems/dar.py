@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fashioniq.config import EvalDAR
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.descriptions import Describer
+from fashioniq.data.dialogues import read_dialogues
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.generators.described_products import (
@@ -51,6 +53,9 @@ def build(options: EvalDAR) -> list[Task]:
     generator = (
         None if without_pictures else generator_of(options, options.data, options.category, options.device)
     )
+    if isinstance(generator, Folder) and options.dialogues:
+        [path] = map(Path, options.dialogues)
+        generator = generator.of_images([dialogue.image for dialogue in read_dialogues(path)], path)
 
     def illustrated(
         retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery, alone: bool

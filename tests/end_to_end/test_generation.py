@@ -244,15 +244,19 @@ def test_the_options_of_dar_change_the_ranks(dar, usual_ranks, changed):
     assert ranks(dar(pictures=3, **changed)[1]) != usual_ranks
 
 
-def test_pictures_that_were_generated_before_are_found_by_dialog_and_round(dar, sample, runs, tmp_path):
-    """Pictures of the targets, in the layout of DAR's release, rank the targets like their own features."""
+@pytest.mark.parametrize("place", ["made", "made/generated_images"])
+def test_pictures_that_were_generated_before_are_found_by_dialog_or_image_and_round(
+    dar, sample, runs, tmp_path, place
+):
+    """Pictures of the targets, in the layout of DAR's release or GenIR's, rank the targets like their own features."""
     targets = [one.image for one in read_dialogues(runs.catalog / "dialogues" / "dress.test.json")]
-    (tmp_path / "made").mkdir()
+    (tmp_path / place).mkdir(parents=True)
     for number, name in enumerate(targets):
         for turn in range(11):
             source = sample / "images" / "dress" / f"{name}.png"
             source = source if source.exists() else next((sample / "images").rglob(f"{name}.*"))
-            (tmp_path / "made" / f"{number}_{turn}{source.suffix}").symlink_to(source)
+            dialog = number if place == "made" else name
+            (tmp_path / place / f"{dialog}_{turn}{source.suffix}").symlink_to(source)
     metrics, dialogs = dar(
         generator=f"folder:{tmp_path / 'made'}", fusion_weights="pictures", category=None, rewrite="last"
     )

@@ -1,5 +1,7 @@
 """Pictures that were generated before, in the layouts of GenIR and DAR."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -49,6 +51,31 @@ def test_pictures_of_genir_are_found_by_the_ids_of_a_batch(tmp_path):
     found = Folder(tmp_path, ids[::-1]).generate(requests((0, 3), (1, 3), (1, 4), (2, 3)))
     assert shades(found) == [60, 20, None, None]
     assert [one.reason for one in found[2:]] == ["no picture 000000000139_4", "no key of dialog 2"]
+
+
+@pytest.mark.parametrize(
+    ("names", "by_image"),
+    [
+        (["generated_images/7_0.jpg", "generated_images/b_x_0.jpg"], True),
+        (["generated_images/7_0_0.jpg", "generated_images/b_x_0_0.jpg"], True),
+        (["7_0.jpg", "b_x_0.jpg"], True),  # 7 is the image of dialog 0, and there is no dialog 7
+        (["0_0.jpg", "1_0.jpg"], False),
+        (["0_0.jpg", "1_0.jpg", "7_0.jpg"], False),
+        (["generated_images/0_0.jpg", "generated_images/1_0.jpg"], False),
+    ],
+)
+def test_the_names_in_a_folder_are_those_of_images_or_of_dialogs(tmp_path, names, by_image):
+    for number, name in enumerate(names):
+        save(tmp_path / name, 20 + 40 * number)
+    found = Folder(tmp_path).of_images(["coco/7.jpg", "b_x.png"], tmp_path / "dialogs.json")
+    assert shades(found.generate(requests((0, 0), (1, 0)))) == [20, 60]
+    assert (found._keys == ["7", "b_x"]) is by_image
+
+
+def test_pictures_of_other_dialogs_are_refused(tmp_path):
+    save(tmp_path / "train-1_0.jpg", 20)
+    with pytest.raises(UserError, match=r"found none of the dialogs in dialogs\.json; give their folder"):
+        Folder(tmp_path).of_images(["1.jpg"], Path("dialogs.json"))
 
 
 def test_pictures_that_cannot_be_used_are_errors_and_not_replaced_by_others(tmp_path):
