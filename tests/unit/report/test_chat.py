@@ -68,6 +68,14 @@ def test_one_file_is_told_from_caption_to_last_round(written):
     assert "round 0: top result" in text and "round 2: top result" in text and "1st of 100" in text
 
 
+def test_a_file_of_fewer_rounds_names_its_last_round(written):
+    metrics, dialogs = evaluated("short")
+    short = msgspec.structs.replace(metrics, rounds=metrics.rounds[:2])
+    dialogs = [msgspec.structs.replace(dialog, turns=dialog.turns[:2]) for dialog in dialogs]
+    text = written(evaluated("long"), (short, dialogs))
+    assert "A long: Hits@10<" in text and "B short: Hits@10 after round 1<" in text
+
+
 def test_several_files_stand_in_one_table_one_plot_and_one_filter(written):
     text = written(evaluated("people"), evaluated("Chat<b>GPT"))
     assert (
