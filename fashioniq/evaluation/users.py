@@ -16,7 +16,6 @@ from msgspec import UNSET
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs
 from fashioniq.config.evaluation import BM25, LAST_SHOWN, RECORDED, is_named
-from fashioniq.config.fields import refuse
 from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
