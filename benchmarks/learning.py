@@ -3,7 +3,7 @@
     make demo
     python benchmarks/learning.py --seed 0 --out learning-0
 
-2,000 shoppers talk to the API, in English that the model was not trained with (fashioniq/sample/dialect.py). The
+2,000 shoppers talk to the API, in English that the model was not trained with (benchmarks/dialect.py). The
 targets of the first 1,500 are products of train and val, those of the last 500 products of test. Who is shown
 the target says so; half of the others find it elsewhere in the shop and buy it. The model learns from the log, and
 the last 500 shoppers look for the same products again. Writes metrics.json files of the dialect, and of users of
@@ -24,6 +24,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import torch
+from dialect import in_dialect
 from fastapi.testclient import TestClient
 
 from fashioniq.cli import main as fashioniq
@@ -35,7 +36,6 @@ from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.provenance import provenance, running
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.sample import garments_of
-from fashioniq.sample.dialect import in_dialect
 from fashioniq.service.access import Access
 from fashioniq.service.api import create_app
 from fashioniq.service.inference import Inference

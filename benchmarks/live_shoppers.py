@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from dialect import in_dialect
 from numpy.typing import NDArray
 
 from fashioniq.data.catalog import Catalog
@@ -22,7 +23,6 @@ from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 from fashioniq.sample import garments_of
-from fashioniq.sample.dialect import in_dialect
 from fashioniq.service.first_products import diverse
 from fashioniq.users.grammar import GarmentSpeaker
 

@@ -13,6 +13,7 @@ import torch
 from msgspec.structs import asdict, replace
 from sqlalchemy import delete, insert, update
 
+from benchmarks.dialect import in_dialect
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.wording import Weights, obeying
@@ -20,7 +21,6 @@ from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.store import open_store
 from fashioniq.sample import draw_sample, garments_of
-from fashioniq.sample.dialect import in_dialect
 from fashioniq.service.exploring import explored_ranks, propensity
 from fashioniq.service.learning.export import read_sessions
 from fashioniq.service.learning.gate import replay
