@@ -159,7 +159,7 @@ def import_catalog(
         # people may write captions meanwhile
         with CaptionFiles(earlier).locked() if earlier else nullcontext():
             if earlier:
-                about, by_people = merged(Catalog(out, category), work / "made", about, source.offers)
+                about, by_people = merged(Catalog(out, category), work / "made", about, source)
                 report = replace(report, by_people=by_people)
             _write_about(work / "made", out, category, dropped, {**_made_before(out), category: about})
             move_in(work, out, files_of(out, category) if earlier else [])
@@ -259,7 +259,7 @@ def _foreign(products: Sequence[Listing], source: ImportSource) -> Foreign | Non
 
 
 def _about(source: ImportSource, seed: int, report: ImportReport) -> dict[str, Any]:
-    names = ("id", "title", "picture", "url", "group", *source.offers._fields)
+    names = ("id", "title", "picture", "url", "group", *source.offer_columns)
     columns = {name: getattr(source, name) for name in names}
     return {
         "source": (source.table or source.images or Path()).name, "seed": seed, "where": source.where,

@@ -49,7 +49,7 @@ def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport
     with staged(out):
         ids = Catalog(out, category).all_ids()
         known, spellings = set(ids), Spellings(ids)
-        kept = source.offers.absent
+        kept = source.absent_of_offers
         earlier = read_offers(offers_file(out, category)) if kept else {}
         found: dict[str, list[Offer]] = {}
         dropped: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ def update_offers(source: ImportSource, out: Path, category: str) -> OfferReport
             if reason := row.reason or ("" if name in known else "no such product"):
                 dropped.append({"line": row.line, "id": name, "reason": reason})
                 continue
-            offer, unreadable = source.offers.offer_of(row.values)
+            offer, unreadable = source.offer_of(row.values)
             found.setdefault(name, []).append(offer)
             unread += [{"line": row.line, "id": name, "reason": one} for one in unreadable]
         if not found:

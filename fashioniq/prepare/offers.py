@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from babel import Locale
@@ -53,7 +54,8 @@ _AROUND_COUNTS = {
 }  # fmt: skip
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class OfferColumns:
     """Columns of a table with the parts of offers; `currency` is a column, or a code such as EUR."""
 
     price: str | None = None
@@ -63,21 +65,21 @@ class Columns(NamedTuple):
     link: str | None = None
 
     @property
-    def needed(self) -> list[tuple[str, str | None]]:
-        """Options, and the columns that they name."""
+    def offer_columns(self) -> dict[str, str | None]:
+        """Column that each option names, None if it is not given, and for a currency that is a code."""
         of_currency = (
             None if self.currency is None or currency_of(self.currency) == self.currency else self.currency
         )
-        return [
-            ("--price", self.price),
-            ("--currency", of_currency),
-            ("--sizes", self.sizes),
-            ("--stock", self.stock),
-            ("--link", self.link),
-        ]
+        return {
+            "price": self.price,
+            "currency": of_currency,
+            "sizes": self.sizes,
+            "stock": self.stock,
+            "link": self.link,
+        }
 
     @property
-    def absent(self) -> list[str]:
+    def absent_of_offers(self) -> list[str]:
         """Fields of an Offer without a column."""
         fields = {
             "price_minor": self.price,

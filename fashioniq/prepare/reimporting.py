@@ -11,7 +11,7 @@ from fashioniq.data.offers import offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.caption_files import SET_ASIDE, CaptionFiles
 from fashioniq.prepare.captions import is_generated
-from fashioniq.prepare.offers import Columns
+from fashioniq.prepare.source import ImportSource
 
 
 def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collection[str]) -> None:
@@ -32,14 +32,14 @@ def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collecti
 
 
 def merged(
-    before: Catalog, made: Path, about: dict[str, Any], offers: Columns
+    before: Catalog, made: Path, about: dict[str, Any], source: ImportSource
 ) -> tuple[dict[str, Any], int | None]:
     """What catalog.json says of a category in `made`, with what is kept of it (see `keep`), and captions that wait.
 
     Raises UserError if the category was imported from other columns.
     """
-    check_same_table(before, about, offers._fields)
-    by_people = keep(before, made, with_offers=any(offers))
+    check_same_table(before, about, source.offer_columns)
+    by_people = keep(before, made, with_offers=any(source.offer_columns.values()))
     kept = () if by_people is None else ("captions", "fingerprint")
     return about | {name: one for name, one in before.imported.items() if name in kept}, by_people
 

@@ -125,7 +125,7 @@ def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
     needed = [(f"--{option}", getattr(source, option)) for option in options]
     needed += [
         ("--where", column),
-        *source.offers.needed,
+        *((f"--{option}", name) for option, name in source.offer_columns.items()),
         *(("--attributes", name) for _, name in source.columns),
     ]
     try:
@@ -222,7 +222,7 @@ def _known(value: str) -> str:
 
 def _with_offers(product: Listing, source: ImportSource, rows: Sequence[Row]) -> Listing:
     """A product with its own offer and those of further rows."""
-    found = [source.offers.offer_of(row.values) for row in rows]
+    found = [source.offer_of(row.values) for row in rows]
     unread = [f"{one} (line {row.line})" for row, (_, some) in zip(rows, found, strict=True) for one in some]
     offer = joined([product.offer, *(one for one, _ in found)])
     return replace(product, offer=offer, unread=product.unread + unread)
@@ -244,7 +244,7 @@ def _listing(source: ImportSource, row: Row, name: str, files: list[Path], addre
             place = place_value(value, speech) if kind is None else (kind, word_of_type(value, kind, words))
             add_word(labels, *place)
     group = kept.get(source.group, "") if source.group else ""
-    offer, unread = source.offers.offer_of(row.values)
+    offer, unread = source.offer_of(row.values)
     return Listing(
         {"line": row.line},
         name,

@@ -7,14 +7,14 @@ from pathlib import Path
 from fashioniq.data.languages import language
 from fashioniq.files import UserError
 from fashioniq.prepare.labelling import parse_column
-from fashioniq.prepare.offers import Columns
+from fashioniq.prepare.offers import OfferColumns
 from fashioniq.prepare.tables import column_names
 
 _OF_FILE = ("encoding", "sheet")  # options of the table itself
 
 
 @dataclass(frozen=True)
-class ImportSource:
+class ImportSource(OfferColumns):
     """Input of an import: a table and its column names, and pictures; see `fashioniq import-catalog --help`.
 
     Raises UserError for options that cannot be combined.
@@ -29,11 +29,6 @@ class ImportSource:
     where: str | None = None
     attributes: Sequence[str] = ()
     group: str | None = None
-    price: str | None = None
-    currency: str | None = None
-    sizes: str | None = None
-    stock: str | None = None
-    link: str | None = None
     folders: Sequence[str] = ()
     encoding: str | None = None
     sheet: str | None = None
@@ -50,7 +45,7 @@ class ImportSource:
                 "where",
                 "attributes",
                 "group",
-                *Columns._fields,
+                *self.offer_columns,
                 *_OF_FILE,
             )
             if getattr(self, name) not in (None, (), [])
@@ -85,12 +80,9 @@ class ImportSource:
     @property
     def has_offers_only(self) -> bool:
         """Whether the table updates the offers of a catalog, as it comes without pictures."""
-        return bool(self.table and any(self.offers)) and self.images is None and self.url is None
-
-    @property
-    def offers(self) -> Columns:
-        """Columns of the offers."""
-        return Columns(self.price, self.currency, self.sizes, self.stock, self.link)
+        return (
+            bool(self.table and any(self.offer_columns.values())) and self.images is None and self.url is None
+        )
 
     @property
     def columns(self) -> list[tuple[int | None, str]]:

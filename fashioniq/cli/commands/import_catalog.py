@@ -55,7 +55,7 @@ def run(settings: ImportCatalog) -> ImportReport | OfferReport:
         print(f"  not unpacked: {number} × {reason}")
     if report.dropped or report.skipped:
         print(f"  each is listed in {settings.data / 'dropped.json'}")
-    if any(source.offers):
+    if any(source.offer_columns.values()):
         print(f"  {report.offers} products have an offer")
         if REPEATED in report.dropped:
             print("  of rows with one id, sizes and the lowest price are of those that are not sold out")

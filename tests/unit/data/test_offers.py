@@ -15,7 +15,7 @@ from fashioniq.data.offers import (
     write_offers,
 )
 from fashioniq.files import UserError
-from fashioniq.prepare.offers import Columns, parse_link, parse_price, parse_sizes, parse_stock
+from fashioniq.prepare.offers import OfferColumns, parse_link, parse_price, parse_sizes, parse_stock
 
 WHOLE = Offer(price_minor=5990, currency="EUR", sizes=("S", "M"), in_stock=True, url="https://shop.example/1")
 
@@ -188,7 +188,7 @@ def test_links_are_http_or_https():
 
 
 def test_a_row_is_an_offer_and_what_cannot_be_read_is_empty_with_a_reason():
-    columns = Columns("preis", "währung", "größen", "lager", "link")
+    columns = OfferColumns(price="preis", currency="währung", sizes="größen", stock="lager", link="link")
     row = {"preis": "49", "währung": "CHF", "größen": "M S", "lager": "0", "link": "https://a.b"}
     read = Offer(price_minor=4900, currency="CHF", sizes=("S", "M"), in_stock=False, url="https://a.b")
     assert columns.offer_of(row) == (read, [])
@@ -200,8 +200,9 @@ def test_a_row_is_an_offer_and_what_cannot_be_read_is_empty_with_a_reason():
         "stock not read",
         "link not read",
     ]
-    assert ("--currency", "währung") in columns.needed and ("--currency", None) in Columns("p", "EUR").needed
-    assert Columns("preis", "USD").offer_of({"preis": "5"})[0] == Offer(price_minor=500, currency="USD")
+    in_dollars = OfferColumns(price="preis", currency="USD")
+    assert columns.offer_columns["currency"] == "währung" and in_dollars.offer_columns["currency"] is None
+    assert in_dollars.offer_of({"preis": "5"})[0] == Offer(price_minor=500, currency="USD")
 
 
 def test_sizes_have_a_natural_order():
