@@ -8,8 +8,7 @@ product left out, by category, and `catalog.json`, which is written last.
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -31,7 +30,13 @@ from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.picture_files import PictureFolder, first_readable
 from fashioniq.prepare.reimporting import changes, files_of, merged, split_of
-from fashioniq.prepare.retailer_products import Listing, listings_of_pictures, listings_of_table, select_rows
+from fashioniq.prepare.retailer_products import (
+    Listing,
+    counted,
+    listings_of_pictures,
+    listings_of_table,
+    select_rows,
+)
 from fashioniq.prepare.source import ImportSource
 from fashioniq.prepare.write_category import divide, write_category
 
@@ -130,7 +135,7 @@ def import_catalog(
             for listing in listings
         ]
         products = [listing for listing in listings if not listing.reason]
-        reasons = _counts(listing.reason for listing in listings if listing.reason)
+        reasons = counted(listing.reason for listing in listings if listing.reason)
         _check_enough(len(products), reasons, source)
         new, gone = changes(earlier, [product.id for product in products]) if earlier else (0, 0)
         splits = divide(products, seed, split_of(earlier) if earlier else {})
@@ -139,14 +144,14 @@ def import_catalog(
         )
         report = ImportReport(
             len(listings), {split: len(members) for split, members in splits.items()}, reasons,
-            _counts(skipped.values()),
+            counted(skipped.values()),
             sum(picked[product.id] != product.files[0] for product in products if product.files),
             differing=differing, downloads=downloads,
             folders=pictures.taken if pictures else {}, other_folders=pictures.not_taken if pictures else {},
             foreign=_foreign(products, source),
             encoded=[product.id for product in products if unquote(product.id) != product.id],
             offers=sum(product.offer != Offer() for product in products),
-            unread=_counts(reason for product in products for reason in product.unread),
+            unread=counted(reason for product in products for reason in product.unread),
             again=earlier is not None, new=new, gone=gone,
         )  # fmt: skip
         dropped = [
@@ -227,10 +232,6 @@ def _download(
         else:
             failures[id] = f"not downloaded, {outcome}"
     return picked, failures
-
-
-def _counts(reasons: Iterable[str]) -> dict[str, int]:
-    return dict(Counter(reason.partition(":")[0] for reason in reasons))
 
 
 def _check_enough(products: int, reasons: Mapping[str, int], source: ImportSource) -> None:

@@ -6,7 +6,7 @@ the text before the colon.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,11 @@ def select_rows(source: ImportSource) -> tuple[list[Row], set[str]]:
     if all(row.reason for row in selected):
         raise UserError(f"no row of {source.table} was selected: {_why_none(rows, column, wanted)}")
     return selected, {composed(row.values[source.id]) for row in rows if not row.reason}
+
+
+def counted(reasons: Iterable[str]) -> dict[str, int]:
+    """Number of each reason, without its details."""
+    return dict(Counter(reason.partition(":")[0] for reason in reasons))
 
 
 def _parse_where(where: str | None) -> tuple[str, str]:

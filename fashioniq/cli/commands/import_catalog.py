@@ -12,7 +12,7 @@ from fashioniq.config import ImportCatalog
 from fashioniq.data.languages import LANGUAGES
 from fashioniq.data.offers import unread_file
 from fashioniq.prepare.importing import ImportReport, import_catalog
-from fashioniq.prepare.importing_offers import OfferReport, update_offers
+from fashioniq.prepare.reimporting import OfferReport, update_offers
 from fashioniq.prepare.retailer_products import REPEATED
 from fashioniq.prepare.source import ImportSource
 

@@ -25,9 +25,9 @@ from fashioniq.prepare import write_category as layout
 from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.importing import import_catalog
-from fashioniq.prepare.importing_offers import update_offers
 from fashioniq.prepare.offers import joined
 from fashioniq.prepare.picture_files import title_of
+from fashioniq.prepare.reimporting import update_offers
 from fashioniq.prepare.retailer_products import listings_of_table, select_rows
 from fashioniq.prepare.source import ImportSource
 
