@@ -130,12 +130,14 @@ def _words_of(run: str, vocabulary: AttributeVocabulary) -> Iterator[str]:
         position += step
 
 
-def label_vocabulary(labels: Mapping[K, list[list[str]]], ids: Iterable[K], at_least: int = 3) -> list[str]:
-    """Attribute words that at least `at_least` of the products have, most frequent first, then by name.
+def label_vocabulary(
+    labels: Mapping[K, list[list[str]]], ids: Iterable[K], at_least: int, first: int = TEXTURE
+) -> list[str]:
+    """Words that at least `at_least` of the products have, most frequent first, then by name.
 
-    Garment words are not attributes.
+    Garment words, which are not attributes, are left out unless `first` is GARMENT.
     """
-    counts = Counter(word for name in ids for word in set(_attribute_words(labels, name)))
+    counts = Counter(word for name in ids for word in set(_attribute_words(labels, name, first)))
     return sorted(
         (word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)
     )
@@ -169,5 +171,17 @@ def label_matrix(
     return matrix
 
 
-def _attribute_words(labels: Mapping[K, list[list[str]]], name: K) -> list[str]:
-    return list(dict.fromkeys(word for words in labels.get(name, [])[TEXTURE:] for word in words))
+def types_of(
+    words: Sequence[str], labels: Mapping[K, list[list[str]]], ids: Iterable[K], first: int = TEXTURE
+) -> list[str]:
+    """Type that each of the words has most often among the products, from the type `first` on."""
+    counts: dict[str, Counter[str]] = {word: Counter() for word in words}
+    for name in ids:
+        for kind, found in list(zip(TYPES, labels.get(name, ()), strict=False))[first:]:
+            for word in counts.keys() & found:
+                counts[word][kind] += 1
+    return [counts[word].most_common(1)[0][0] for word in words]
+
+
+def _attribute_words(labels: Mapping[K, list[list[str]]], name: K, first: int = TEXTURE) -> list[str]:
+    return list(dict.fromkeys(word for words in labels.get(name, [])[first:] for word in words))

@@ -1,12 +1,11 @@
 """Photos with attribute labels: the training data of the attribute predictor."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fashioniq.data.attributes import TEXTURE, TYPES, label_matrix, label_vocabulary
+from fashioniq.data.attributes import label_matrix, label_vocabulary, types_of
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.photos import Photo
 from fashioniq.files import UserError
@@ -78,20 +77,4 @@ def labelled_products(catalogs: Sequence[Catalog], at_least: int) -> LabelledSpl
         labels_NA = label_matrix(labels, usable, words).astype(np.int8)
         return LabeledPhotos([Photo(paths[key]) for key in usable], labels_NA, len(asked[split]))
 
-    return LabelledSplits(
-        labelled("train"),
-        labelled("val"),
-        words,
-        _types_of(words, [labels[key] for key in asked["train"] if key in labels]),
-    )
-
-
-def _types_of(words: Sequence[str], labels: Sequence[list[list[str]]]) -> list[str]:
-    """Most frequent type of each word."""
-    counts: dict[str, Counter[str]] = {word: Counter() for word in words}
-    for lists in labels:
-        for kind, found in list(zip(TYPES, lists, strict=True))[TEXTURE:]:
-            for word in found:
-                if word in counts:
-                    counts[word][kind] += 1
-    return [counts[word].most_common(1)[0][0] for word in words]
+    return LabelledSplits(labelled("train"), labelled("val"), words, types_of(words, labels, asked["train"]))

@@ -1,7 +1,6 @@
 """Words of pictures: those of the products of a catalog, and those that a prompt asks for."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from fashioniq.data.attributes import TYPES, AttributeVocabulary, find_attributes, own_words
+from fashioniq.data.attributes import (
+    GARMENT,
+    TYPES,
+    AttributeVocabulary,
+    find_attributes,
+    label_vocabulary,
+    own_words,
+    types_of,
+)
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.labelled import LabeledPhotos
@@ -109,26 +116,15 @@ def described_products(
         split: [(catalog.category, name) for catalog in catalogs for name in catalog.ids(split)]
         for split in ("train", "val", "test")
     }
-    names = list(TYPES)
-    counts: Counter[str] = Counter()
-    types: dict[str, Counter[str]] = {}
-    for key in keys["train"]:
-        for kind, words in zip(names, lists_of.get(key, []), strict=False):
-            for word in words:
-                types.setdefault(word, Counter())[kind] += 1
-        counts.update({word for words in lists_of.get(key, []) for word in words})
-    words = sorted(
-        (word for word, count in counts.items() if count >= at_least), key=lambda word: (-counts[word], word)
-    )
+    words = label_vocabulary(lists_of, keys["train"], at_least, first=GARMENT)
     root = catalogs[0].root
     if not words:
         raise UserError(
             f"no word has {at_least} training products in {root}: add attributes/asin2attr.*.json or titles, or "
             "give a lower --min-count"
         )
-    vocabulary = PromptWords(
-        words, [types[word].most_common(1)[0][0] for word in words], catalogs[0].language
-    )
+    types = types_of(words, lists_of, keys["train"], first=GARMENT)
+    vocabulary = PromptWords(words, types, catalogs[0].language)
     splits = {}
     for split, asked in keys.items():
         usable = [key for key in asked if key in images and any(lists_of.get(key, []))]
