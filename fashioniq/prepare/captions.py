@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fashioniq.categories import file_name
@@ -13,6 +12,7 @@ from fashioniq.data.languages import Language, language
 from fashioniq.data.words import composed
 from fashioniq.files import write_json
 from fashioniq.prepare.pairing import reference_pairs
+from fashioniq.prepare.retailer_products import Listing
 
 CAPTIONS = "made from attribute differences"
 NO_CAPTIONS = "none: no label tells two products apart"
@@ -21,28 +21,12 @@ Rows = dict[str, list[dict[str, Any]]]  # of captions/, by split
 _NEAREST = 10  # nearest titles that are searched for a reference with other labels
 
 
-@dataclass(frozen=True)
-class LabeledProduct:
-    """What captions are generated from: the id, the title and the labels of a product."""
-
-    id: str
-    title: str
-    labels: list[list[str]]
-
-
-def captioned_pairs(splits: Mapping[str, Sequence[LabeledProduct]], seed: int, speech: Language) -> Rows:
+def captioned_pairs(splits: Mapping[str, Sequence[Listing]], seed: int, speech: Language) -> Rows:
     """A pair with each product as target, and two captions; pairs without a difference are left out.
 
     Test pairs have no target, as in the release.
     """
-    return {
-        split: [
-            _captioned(target, reference, split, seed, speech)
-            for target, reference in zip(products, _references(products, speech), strict=True)
-            if can_tell_apart(reference.labels, target.labels, speech)
-        ]
-        for split, products in splits.items()
-    }
+    return {split: list(_captioned(products, split, seed, speech)) for split, products in splits.items()}
 
 
 def is_generated(catalog: Catalog) -> bool:
@@ -57,7 +41,7 @@ def renew_captions(catalog: Catalog, labels: Mapping[str, Mapping[str, list[list
     """
     splits = {
         split: [
-            LabeledProduct(name, catalog.titles.get(name, ""), labels[split].get(name, [[]] * 6))
+            Listing({}, name, title=catalog.titles.get(name, ""), labels=labels[split].get(name, [[]] * 6))
             for name in catalog.ids(split)
         ]
         for split in SPLITS
@@ -85,31 +69,23 @@ def origin_of(categories: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _captioned(
-    target: LabeledProduct, reference: LabeledProduct, split: str, seed: int, speech: Language
-) -> dict[str, Any]:
-    own = number_of(json.dumps([seed, reference.id, target.id]))
-    captions = describe_difference(reference.labels, target.labels, own, speech)
-    names = (
-        {"candidate": reference.id} if split == "test" else {"target": target.id, "candidate": reference.id}
-    )
-    return {**names, "captions": list(captions)}
+    products: Sequence[Listing], split: str, seed: int, speech: Language
+) -> Iterator[dict[str, Any]]:
+    """Captioned pairs of a split. The reference is, by TF-IDF, the nearest title with different labels.
 
-
-def _references(products: Sequence[LabeledProduct], speech: Language) -> list[LabeledProduct]:
-    """Reference of each product: by TF-IDF, the nearest title with different labels.
-
-    If no title shares a word, the next products in the split are searched. If no labels differ, it is the
-    first of those searched.
+    If no title shares a word, the next products in the split are searched.
     """
     near = reference_pairs([product.title for product in products], _NEAREST).tolist()
-    references = []
-    for own, (product, positions) in enumerate(zip(products, near, strict=True)):
+    for own, (target, positions) in enumerate(zip(products, near, strict=True)):
         found = [position for position in positions if position >= 0]
         found = found or [(own + step) % len(products) for step in range(1, _NEAREST + 1)]
-        others = [products[position] for position in found]
-        apart = (other for other in others if can_tell_apart(other.labels, product.labels, speech))
-        references.append(next(apart, others[0]))
-    return references
+        others = (products[position] for position in found)
+        apart = (other for other in others if can_tell_apart(other.labels, target.labels, speech))
+        if reference := next(apart, None):
+            number = number_of(json.dumps([seed, reference.id, target.id]))
+            captions = describe_difference(reference.labels, target.labels, number, speech)
+            shown = {} if split == "test" else {"target": target.id}
+            yield {**shown, "candidate": reference.id, "captions": list(captions)}
 
 
 def number_of(text: str) -> int:

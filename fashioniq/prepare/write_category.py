@@ -10,7 +10,7 @@ from fashioniq.data.catalog import SPLITS
 from fashioniq.data.languages import Language
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
-from fashioniq.prepare.captions import LabeledProduct, captioned_pairs, number_of
+from fashioniq.prepare.captions import captioned_pairs, number_of
 from fashioniq.prepare.retailer_products import Listing
 
 _TRAIN, _TRAIN_AND_VAL = 0.6, 0.8
@@ -52,11 +52,7 @@ def write_category(
     there are no files of captions.
     """
     name = file_name(category)
-    labelled = {
-        split: [LabeledProduct(product.id, product.title, product.labels) for product in products]
-        for split, products in splits.items()
-    }
-    pairs = captioned_pairs(labelled, seed, speech)
+    pairs = captioned_pairs(splits, seed, speech)
     differing = sum(map(len, pairs.values()))
     for split, products in splits.items():
         titles = {product.id: {**product.values, "title": product.title} for product in products}
