@@ -22,11 +22,11 @@ from typing import Any
 from fashioniq.categories import canonical, file_name
 from fashioniq.data.attributes import add_described
 from fashioniq.data.catalog_files import (
-    IMAGE_SUFFIXES,
     LABEL_FOLDERS,
     categories_in,
     descriptions_file,
     merge_lists,
+    pictures_of,
     title_of,
 )
 from fashioniq.data.ids import repeated
@@ -251,11 +251,8 @@ class Catalog:
             self.root / "images",
         ):
             if folder.is_dir():
-                files = {composed(path.name): path for path in folder.iterdir()}
-                for name in self.all_ids():
-                    for suffix in IMAGE_SUFFIXES:
-                        if name not in found and (file := composed(name) + suffix) in files:
-                            found[name] = files[file]
+                others = [name for name in self.all_ids() if name not in found]
+                found |= pictures_of(folder, [path.name for path in folder.iterdir()], others)
         return found
 
     @cached_property

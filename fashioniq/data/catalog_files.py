@@ -1,7 +1,7 @@
 """Names of the files and pictures of a catalog, titles and label lists."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,17 @@ def picture_paths(folder: Path | None, names: Sequence[str]) -> dict[str, Path]:
         if path := next((path for path in paths if path.is_file()), None):
             found[name] = path
     return found
+
+
+def pictures_of(folder: Path, files: Iterable[str], ids: Iterable[str]) -> dict[str, Path]:
+    """Picture of each id among the files of a folder; if it has several, the first in the order of IMAGE_SUFFIXES."""
+    present = {composed(file): file for file in files}
+    return {
+        name: folder / present[file]
+        for name in ids
+        for suffix in reversed(IMAGE_SUFFIXES)
+        if (file := composed(name) + suffix) in present
+    }
 
 
 def merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
-from fashioniq.data.catalog_files import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, title_of
+from fashioniq.data.catalog_files import IMAGE_SUFFIXES, LABEL_FOLDERS, LONGEST_TITLE, pictures_of, title_of
 from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.offers import fault_of_offer, offers_file
@@ -231,29 +231,19 @@ class CategoryCheck:
 
     def _find_pictures(self, folder: Path, names: list[str]) -> dict[str, Path]:
         """Picture of each product, as in Catalog; other files in the folder of the category are reported."""
-        found = _named(folder, names, self.all_ids)
+        ids = sorted(self.all_ids)
+        found = pictures_of(folder, names, ids)
         for own in dict.fromkeys((self.category, self.name)):
             if own in names:
                 files = self.report.listing(folder / own)
                 if self.whole:
                     find_strays(files, self.all_ids, self.report)
-                found |= _named(folder / own, files, self.all_ids)
+                found |= pictures_of(folder / own, files, ids)
         return found
 
 
 def _count(rows: dict[str, Any] | None) -> int | None:
     return None if rows is None else len(rows)
-
-
-def _named(folder: Path, names: list[str], ids: set[str]) -> dict[str, Path]:
-    """Pictures named by an id; if an id has several, the first in the order of IMAGE_SUFFIXES."""
-    present = {composed(name): name for name in names}
-    return {
-        name: folder / present[file]
-        for name in sorted(ids)
-        for suffix in reversed(IMAGE_SUFFIXES)
-        if (file := composed(name) + suffix) in present
-    }
 
 
 def find_strays(names: list[str], ids: set[str], findings: Findings) -> None:
