@@ -11,7 +11,7 @@ from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.locks import BRIEF, locked
-from fashioniq.prepare.downloading import REASONS, Outcome, download, read_addresses
+from fashioniq.prepare.downloading import REASONS, Outcome, addresses_file, download, read_addresses
 from fashioniq.prepare.fetching import Limits
 
 
@@ -45,7 +45,7 @@ def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> di
     name = file_name(catalog.category)
     report = catalog.root / "coverage.json"
     _read(report)  # fail before the download, not after it, if the file is invalid
-    urls = urls or _list_of_addresses(catalog.root, name)
+    urls = urls or addresses_file(catalog.root, catalog.category)
     known = read_addresses(urls)
     addresses = {product: known.get(product, []) for product in catalog.all_ids()}
     if not any(addresses.values()):
@@ -67,11 +67,6 @@ def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> di
 
 def _read(report: Path) -> dict:
     return read_json(report, "the coverage of earlier downloads", dict) if report.exists() else {}
-
-
-def _list_of_addresses(root: Path, name: str) -> Path:
-    usual, beside = root / "image_url" / f"asin2url.{name}.txt", root / f"asin2url.{name}.txt"
-    return beside if beside.exists() and not usual.exists() else usual
 
 
 def _download(

@@ -43,7 +43,7 @@ def check_folder(
     if not set(chosen) <= set(known):
         raise UserError(f"no category {chosen[0]!r} in {root}: found {', '.join(known)}")
     made_here, coverage = (
-        about.read(root / file, dict) if os.path.lexists(root / file) else {}
+        about.read_json(root / file, dict) if os.path.lexists(root / file) else {}
         for file in ("catalog.json", "coverage.json")
     )
     pictures = images or root / "images"

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from fashioniq.data.differences import is_no_difference
 from fashioniq.data.images import PictureReader, UnreadableImage
 from fashioniq.data.offers import fault_of_offer, offers_file
 from fashioniq.data.words import composed, tokenize
-from fashioniq.files import UserError
-from fashioniq.prepare.downloading import read_addresses
+from fashioniq.prepare.downloading import addresses_file, read_addresses
 from fashioniq.prepare.findings import Findings, fault_of_labels, fault_of_pair, fault_of_title
 from fashioniq.prepare.similar import Look, copies, look_of
 
@@ -119,7 +118,7 @@ class CategoryCheck:
         return found
 
     def _ids(self, path: Path) -> list[str]:
-        rows = self.report.read(path, list)
+        rows = self.report.read_json(path, list)
         if rows == []:
             self.report.found("splits without a product", path.name)
         for number, name in enumerate(rows or ()):
@@ -144,7 +143,7 @@ class CategoryCheck:
                 )
 
     def _pairs(self, split: str, path: Path) -> int | None:
-        rows = self.report.read(path, list)
+        rows = self.report.read_json(path, list)
         ids, without_target = set(self.ids.get(split, ())), []
         for number, row in enumerate(rows or ()):
             where = f"{path.name} entry {number}"
@@ -184,7 +183,7 @@ class CategoryCheck:
         return None if rows is None else len(used)
 
     def _offers(self, path: Path) -> int | None:
-        rows = self.report.read(path, dict)
+        rows = self.report.read_json(path, dict)
         self._unknown(f"offers/{path.name}", rows or ())
         for name, row in (rows or {}).items():
             if fault := fault_of_offer(row):
@@ -192,7 +191,7 @@ class CategoryCheck:
         return _count(rows)
 
     def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> dict[str, Any] | None:
-        rows = self.report.read(path, dict)
+        rows = self.report.read_json(path, dict)
         self._unknown(path.name, rows or ())
         for name, row in (rows or {}).items():
             if fault := fault_of(row):
@@ -205,29 +204,13 @@ class CategoryCheck:
                 self.report.found("rows of ids in no split", f"{file}: {name}")
 
     def _addresses(self) -> int | None:
-        file = f"asin2url.{self.name}.txt"
-        path = next(
-            (
-                self.root / folder / file
-                for folder in ("image_url", ".")
-                if os.path.lexists(self.root / folder / file)
-            ),
-            None,
-        )
-        if path is None:
-            return None
-        try:
-            if not path.is_file():
-                raise UserError(f"{path} is not a file")
-            addresses = read_addresses(path)
-        except UserError as error:
-            self.report.found("files that cannot be read", str(error).replace(str(path), file))
-            return None
-        self._unknown(file, addresses)
-        for name, urls in addresses.items():
+        path = addresses_file(self.root, self.category)
+        addresses = self.report.read(path, read_addresses) if os.path.lexists(path) else None
+        self._unknown(path.name, addresses or ())
+        for name, urls in (addresses or {}).items():
             if not all(url.lower().startswith(("http://", "https://")) for url in urls):
-                self.report.found("products without an http or https address", f"{file}: {name}")
-        return len(addresses)
+                self.report.found("products without an http or https address", f"{path.name}: {name}")
+        return _count(addresses)
 
     def _find_pictures(self, folder: Path, names: list[str]) -> dict[str, Path]:
         """Picture of each product, as in Catalog; other files in the folder of the category are reported."""
@@ -242,7 +225,7 @@ class CategoryCheck:
         return found
 
 
-def _count(rows: dict[str, Any] | None) -> int | None:
+def _count(rows: Mapping[str, Any] | None) -> int | None:
     return None if rows is None else len(rows)
 
 

@@ -4,6 +4,7 @@ Files are validated before they are moved into place; failures are counted by re
 """
 
 import asyncio
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fashioniq.categories import file_name
 from fashioniq.data.images import PictureReader, UnreadableImage, load_image
 from fashioniq.files import UserError, checksum, read_text, writing
 from fashioniq.http import Unfetched
@@ -44,6 +46,13 @@ class Outcome:
 
 class TooSmall(UnreadableImage):
     """A picture with a side under MIN_SIDE."""
+
+
+def addresses_file(root: Path, category: str) -> Path:
+    """List of the addresses of a category's pictures: in image_url/, or else in the folder itself."""
+    file = f"asin2url.{file_name(category)}.txt"
+    usual, beside = root / "image_url" / file, root / file
+    return beside if os.path.lexists(beside) and not os.path.lexists(usual) else usual
 
 
 def read_addresses(path: Path) -> dict[str, list[str]]:

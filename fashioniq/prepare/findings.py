@@ -1,13 +1,15 @@
 """Findings of a data check, and readers that record a damaged file and continue."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.files import UserError, read_json
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -47,12 +49,16 @@ class Findings:
             self.found("folders that cannot be read", f"{folder.name}: {error.strerror}")
             return []
 
-    def read(self, path: Path, kind: type) -> Any:
+    def read_json(self, path: Path, kind: type) -> Any:
         """Read a JSON file of type `kind`. A file that cannot be read is a finding and returns None."""
+        return self.read(path, lambda path: read_json(path, "the file", kind))
+
+    def read(self, path: Path, read: Callable[[Path], T]) -> T | None:
+        """Read a file with a function. A file that cannot be read is a finding and returns None."""
         try:
             if not path.is_file():  # reading a pipe would block
                 raise UserError(f"{path} is not a file")
-            return read_json(path, "the file", kind)
+            return read(path)
         except UserError as error:
             self.found("files that cannot be read", str(error).replace(str(path), path.name))
         return None
