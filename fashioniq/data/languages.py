@@ -31,6 +31,12 @@ class PhraseGroup(NamedTuple):
     endings: tuple[str, ...] = ("",)
     entries: str = ""  # word=form,form; word …
 
+    @property
+    def forms(self) -> list[list[str]]:
+        """Forms of each word, the word itself first."""
+        entries = (" ".join(entry.split()).partition("=") for entry in self.entries.split(";"))
+        return [[word, *filter(None, others.split(","))] for word, _, others in entries]
+
 
 class Verb(NamedTuple):
     """A verb of captions, and the beginnings of sentences and phrases: said, and denied."""
@@ -73,15 +79,15 @@ class Language:
     @cached_property
     def group_of(self) -> dict[str, PhraseGroup]:
         """Group of each word."""
-        return {word: group for group in self.groups for word, _ in _entries(group)}
+        return {word: group for group in self.groups for word, *_ in group.forms}
 
     @cached_property
     def word_of(self) -> dict[str, str]:
         """Word of each form, squeezed."""
         return {
-            squeezed(form) + ending: word
+            squeezed(form) + ending: forms[0]
             for group in self.groups
-            for word, forms in _entries(group)
+            for forms in group.forms
             for form in forms
             for ending in group.endings
         }
@@ -92,20 +98,16 @@ class Language:
         return {
             word: [
                 word,
-                *(form + ending for form in forms for ending in group.endings if form + ending != word),
+                *(
+                    form + ending
+                    for form in (word, *others)
+                    for ending in group.endings
+                    if form + ending != word
+                ),
             ]
             for group in self.groups
-            for word, forms in _entries(group)
+            for word, *others in group.forms
         }
-
-
-def _entries(group: PhraseGroup) -> list[tuple[str, list[str]]]:
-    """Words of a group with their forms."""
-    found = []
-    for entry in group.entries.split(";"):
-        word, _, others = " ".join(entry.split()).partition("=")
-        found.append((word, [word, *filter(None, others.split(","))]))
-    return found
 
 
 def squeezed(form: str) -> str:

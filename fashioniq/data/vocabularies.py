@@ -12,9 +12,6 @@ from fashioniq.data.languages import TYPES, squeezed
 from fashioniq.files import UserError, read_text, why
 
 _ALIASES = {"colour": TEXTURE, "color": TEXTURE, "print": TEXTURE}
-_OWN_GARMENTS = [
-    entry.strip() for group in GROUPS if group.kind == GARMENT for entry in group.entries.split(";")
-]
 
 
 class VocabularyEntry(NamedTuple):
@@ -63,9 +60,11 @@ def _read_deepfashion(path: Path) -> AttributeVocabulary:
     if beside != path and beside.is_file():
         garments = [VocabularyEntry(GARMENT, word) for word in word_rows(beside, range(1, 4))]
         return _vocabulary(f"{path.name} and {beside.name}", [*garments, *attributes], nested=True)
-    own = [entry.partition("=") for entry in _OWN_GARMENTS]
     garments = [
-        VocabularyEntry(GARMENT, word, tuple(filter(None, others.split(",")))) for word, _, others in own
+        VocabularyEntry(GARMENT, word, synonyms)
+        for group in GROUPS
+        if group.kind == GARMENT
+        for word, *synonyms in group.forms
     ]
     return _vocabulary(
         f"{path.name}, garment words of {OWN_WORDS.source}", [*garments, *attributes], nested=True
