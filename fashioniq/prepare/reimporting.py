@@ -26,31 +26,23 @@ from fashioniq.prepare.retailer_products import counted, select_rows
 from fashioniq.prepare.source import ImportSource
 
 
-def check_same_table(before: Catalog, about: Mapping[str, Any], offers: Collection[str]) -> None:
-    """Raise UserError if a category is imported again in another language, or from other columns but those of offers:
-    its labels or titles would get lost.
-    """
-    earlier = before.imported
-    for name in sorted({"language", *_columns(earlier), *about["columns"]} - {*offers}):
-        one, other = (
-            given.get("language") if name == "language" else _columns(given).get(name)
-            for given in (earlier, about)
-        )
-        if one != other:
-            raise UserError(
-                f"{before.category} in {before.root} was imported with --{name} {_told(one)}, and is now with "
-                f"{_told(other)}: give the same columns, or a new folder with --data"
-            )
-
-
 def merged(
     before: Catalog, made: Path, about: dict[str, Any], source: ImportSource
 ) -> tuple[dict[str, Any], int | None]:
     """What catalog.json says of a category in `made`, with what is kept of it (see `keep`), and captions that wait.
 
-    Raises UserError if the category was imported from other columns.
+    Raises UserError if the category was imported in another language, or from other columns but those of offers: its
+    labels or titles would get lost.
     """
-    check_same_table(before, about, source.offer_columns)
+    earlier, now = (
+        {**_columns(given), "language": given.get("language")} for given in (before.imported, about)
+    )
+    for name in sorted({*earlier, *now} - {*source.offer_columns}):
+        if earlier.get(name) != now.get(name):
+            raise UserError(
+                f"{before.category} in {before.root} was imported with --{name} {_told(earlier.get(name))}, and is now "
+                f"with {_told(now.get(name))}: give the same columns, or a new folder with --data"
+            )
     by_people = keep(before, made, with_offers=any(source.offer_columns.values()))
     kept = () if by_people is None else ("captions", "fingerprint")
     return about | {name: one for name, one in before.imported.items() if name in kept}, by_people
