@@ -52,7 +52,8 @@ def export_pairs(catalog: Catalog, pairs: Sequence[Comparison], path: Path) -> N
             catalog.images[name].relative_to(catalog.root).as_posix() if name in catalog.images else ""
             for name in both
         ]
-        table.writerow([_quoted(cell) for cell in (pair.split, *both, *titles, *pictures, "", "")])
+        cells = (pair.split, *both, *titles, *pictures, "", "")
+        table.writerow(["'" + cell if cell.startswith(_FORMULA) else cell for cell in cells])
     write_text(path, "\ufeff" + text.getvalue())  # without a byte order mark, Excel does not read UTF-8
 
 
@@ -127,10 +128,6 @@ def _written(catalog: Catalog, cells: dict[str, str], where: str) -> Written:
         return Written(Comparison(split, candidate, target), checked_caption(cells["caption"]), person)
     except CaptionError as error:
         raise UserError(f"{where}: {error}") from error
-
-
-def _quoted(cell: str) -> str:
-    return "'" + cell if cell.startswith(_FORMULA) else cell
 
 
 def _unquoted(cell: str, ids: set[str] | tuple[()]) -> str:

@@ -41,7 +41,8 @@ class DescriptionLog:
     def __init__(self, catalog: Catalog, model: str, attributes: Sequence[str]) -> None:
         self.catalog, self.model, self.attributes = catalog, model, list(attributes)
         self.path = catalog.root / "descriptions" / f"described.{file_name(catalog.category)}.jsonl"
-        self.seen = {one.picture: one for one in self._read() if self._is_own(one)}
+        own = (model, self.attributes)
+        self.seen = {one.picture: one for one in self._read() if (one.model, one.attributes) == own}
 
     def check(self) -> None:
         """Raise UserError if there are descriptions from elsewhere."""
@@ -71,9 +72,6 @@ class DescriptionLog:
         with together(self.path.parent):
             for split, path in self.files.items():
                 write_json(path, {name: texts[name] for name in self.catalog.ids(split) if texts.get(name)})
-
-    def _is_own(self, one: SeenPicture) -> bool:
-        return (one.model, one.attributes) == (self.model, self.attributes)
 
     def _read(self) -> Iterator[SeenPicture]:
         if not self.path.exists():

@@ -14,7 +14,6 @@ from fashioniq.files import UserError, together, write_json
 
 Labels = dict[str, list[list[str]]]  # by product: a list of words for each type
 Column = tuple[int, str]  # number of the list for its values, and its name
-Rows = Mapping[str, Mapping[str, Mapping[str, Any]]]  # of titles/, by split and product
 
 
 def parse_column(text: str, option: str = "--column") -> Column:
@@ -32,17 +31,13 @@ def parse_column(text: str, option: str = "--column") -> Column:
 def read_rows(catalog: Catalog, columns: Sequence[Column]) -> dict[str, dict[str, dict[str, Any]]]:
     """Rows of titles/ of each split. Raises UserError if a file is missing or no product has a column."""
     rows = {split: product_rows(catalog, split) for split in SPLITS}
-    _check_columns(columns, rows)
-    return rows
-
-
-def _check_columns(columns: Sequence[Column], rows: Rows) -> None:
     known = dict.fromkeys(name for split_rows in rows.values() for row in split_rows.values() for name in row)
     for _, column in columns:
         if column not in known:
             raise UserError(
                 f"no product has a column {column!r} in titles/: found {', '.join(known) or 'no products'}"
             )
+    return rows
 
 
 def refuse_to_replace(catalog: Catalog) -> None:
