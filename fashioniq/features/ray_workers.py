@@ -93,7 +93,7 @@ class RayWorkers:
         connections, per_host = (
             max(1, limit // workers) for limit in (Limits.connections, Limits.per_host)
         )  # the usual limits, shared by the workers
-        return read_addresses(path), partial(_downloaded, Limits(connections, per_host))
+        return read_addresses(path), partial(_downloaded, Limits(connections=connections, per_host=per_host))
 
 
 class _Worker:

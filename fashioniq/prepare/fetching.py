@@ -16,14 +16,11 @@ GIVE_UP = 60.0  # seconds without a response after which a host is skipped for t
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(Policy):
     """Limits of a download."""
 
     connections: int = 32  # simultaneous requests
     per_host: int = 16  # simultaneous requests to one host
-    retries: int = 4  # further attempts
-    timeout: float = 30.0  # seconds of one attempt
-    max_bytes: int = 20_000_000  # of a file
 
 
 class _Host:
@@ -73,8 +70,7 @@ class Fetcher:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.connections)
         self._hosts: dict[bytes, _Host] = {}
-        policy = Policy(retries=limits.retries, timeout=limits.timeout, max_bytes=limits.max_bytes)
-        self._client = Client(policy, {"Accept": "image/*"}, limits.connections)
+        self._client = Client(limits, {"Accept": "image/*"}, limits.connections)
 
     async def __aenter__(self) -> "Fetcher":
         return self

@@ -14,11 +14,7 @@ from fashioniq.report.tables import print_table
 def run(settings: DownloadImages) -> dict[str, Any]:
     """Download missing pictures, print the counts for each split, and write coverage.json."""
     catalog = Catalog(settings.data, settings.category)
-    limits = Limits(
-        settings.connections,
-        retries=settings.retries,
-        timeout=settings.timeout,
-    )
+    limits = Limits(connections=settings.connections, retries=settings.retries, timeout=settings.timeout)
     found = download_pictures(catalog, settings.urls, limits)
     _print_counts(catalog.category, found, catalog.root / "coverage.json")
     return found

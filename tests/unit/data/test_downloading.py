@@ -343,7 +343,11 @@ def test_pictures_that_lie_elsewhere_are_not_asked_for(web, tmp_path, two):
 @pytest.mark.parametrize(("connections", "per_host"), [(3, 16), (16, 3)])
 def test_no_more_downloads_at_a_time_than_allowed(web, tmp_path, connections, per_host):
     web.pages = {f"/{number}": together(3, answer(picture())) for number in range(20)}
-    download({path[1:]: [web.address(path)] for path in web.pages}, tmp_path, Limits(connections, per_host))
+    download(
+        {path[1:]: [web.address(path)] for path in web.pages},
+        tmp_path,
+        Limits(connections=connections, per_host=per_host),
+    )
     assert web.most_at_work == 3 and len(names(tmp_path)) == 20
 
 
