@@ -70,9 +70,12 @@ def read_offers(path: Path) -> dict[str, Offer]:
         RecursionError,
     ) as error:  # msgspec's errors are values, and so is half a surrogate pair
         reason = why(error)
-    for name, row in _raw_rows(content, path).items():
-        if fault := fault_of_offer(row):
-            raise UserError(f"{path}, offer of {name!r}: {fault}; {_REPAIR}")
+    try:
+        for name, row in msgspec.json.decode(content, type=dict[str, msgspec.Raw]).items():
+            if fault := fault_of_offer(row):
+                raise UserError(f"{path}, offer of {name!r}: {fault}; {_REPAIR}")
+    except (ValueError, RecursionError) as error:
+        reason = why(error)
     raise UserError(f"expected offers by product id, found {reason} in {path}; {_REPAIR}")
 
 
@@ -91,13 +94,6 @@ def fault_of_offer(row: object) -> str:
     except (ValueError, RecursionError) as error:
         return why(error)
     return ""
-
-
-def _raw_rows(content: bytes, path: Path) -> dict[str, msgspec.Raw]:
-    try:
-        return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"expected offers by product id, found {why(error)} in {path}; {_REPAIR}") from error
 
 
 @lru_cache(maxsize=10_000)
