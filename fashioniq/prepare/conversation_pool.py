@@ -41,7 +41,8 @@ class Pool:
         cos_N = self._vectors_ND @ self._vectors_ND[place]
         cos_N[place] = -np.inf
         found = []
-        for rank, other in enumerate(_largest(cos_N, NEIGHBORS), 1):
+        nearest = np.argsort(-cos_N, kind="stable")[: min(NEIGHBORS, len(cos_N) - 1)]
+        for rank, other in enumerate(nearest.tolist(), 1):
             if cos_N[other] < self._least:
                 dropped["neighbors: too different"] += 1
             elif cos_N[other] > self._most:
@@ -82,12 +83,3 @@ def _by_words(captions: Sequence[str]) -> Callable[[str], np.ndarray]:
     vectorizer = TfidfVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False)
     weights_NV = vectorizer.fit_transform(captions)
     return lambda text: (weights_NV @ vectorizer.transform([text]).T).toarray().reshape(-1)
-
-
-def _largest(cos_N: np.ndarray, count: int) -> list[int]:
-    """Positions of the largest numbers, largest first; ties by position."""
-    count = min(count, len(cos_N) - 1)
-    if count < 1:
-        return []
-    nearest = np.argpartition(-cos_N, count - 1)[:count]
-    return sorted(nearest.tolist(), key=lambda place: (-cos_N[place], place))

@@ -1,7 +1,7 @@
 """conversations.json: how the conversations of a folder were made, how many there are, and what each filter dropped."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,9 @@ def write_summary(
         plan=plan,
         samples={
             f"{subtask}.{split}": Count(
-                len(made), len({sample.target for sample in made}), _mean([sample.words for sample in made])
+                samples=len(made),
+                targets=len({sample.target for sample in made}),
+                words=round(sum(sample.words for sample in made) / max(len(made), 1), 1),
             )
             for (subtask, split), made in samples.items()
         },
@@ -122,7 +124,3 @@ def write_summary(
     )
     write_json(out / NAME, msgspec.to_builtins(summary))
     return summary
-
-
-def _mean(numbers: Sequence[int]) -> float:
-    return round(sum(numbers) / max(len(numbers), 1), 1)
