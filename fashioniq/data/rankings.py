@@ -8,6 +8,7 @@ import numpy as np
 
 from fashioniq.data.arrays import UNREADABLE
 from fashioniq.data.items import as_float32
+from fashioniq.data.scores import ScoreMatrix
 from fashioniq.files import UserError, read_json, reading, refuse_special, why
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
@@ -27,16 +28,7 @@ class Vectors:
     vectors_ND: np.ndarray
 
 
-@dataclass(frozen=True)
-class ScoreTable:
-    """Names of queries, ids of products, and the float32 score of each pair of them; higher is better."""
-
-    queries: list[str]
-    ids: list[str]
-    scores_QN: np.ndarray
-
-
-def read_npz(path: Path) -> Vectors | ScoreTable:
+def read_npz(path: Path) -> Vectors | ScoreMatrix:
     """Read an .npz file with the arrays queries, query_vectors, ids and vectors, or queries, ids and scores.
 
     Raises UserError if the file cannot be read or the shapes do not match.
@@ -66,7 +58,7 @@ def read_npz(path: Path) -> Vectors | ScoreTable:
                 f"{path}: expected unique ids as text and a column of scores per id, found {ids.dtype} of shape "
                 f"{ids.shape} and scores of shape {scores.shape}"
             )
-        return ScoreTable(queries.tolist(), ids.tolist(), as_float32(scores))
+        return ScoreMatrix(as_float32(scores), tuple(queries.tolist()), tuple(ids.tolist()))
     query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
     _check_rows(path, queries, query_vectors, "vectors")
     _check_rows(path, ids, vectors, "vectors")

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from fashioniq.data.items import Items
 from fashioniq.data.queries import SingleTurnQuery
-from fashioniq.data.rankings import ScoreTable, Vectors, read_npz, read_rankings
+from fashioniq.data.rankings import Vectors, read_npz, read_rankings
+from fashioniq.data.scores import ScoreMatrix
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
@@ -78,8 +79,9 @@ def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Pr
         rankings = read_rankings(path)
         return Predictions("rankings", rankings, None, partial(look_up, rankings, **options))
     given = read_npz(path)
-    if isinstance(given, ScoreTable):
-        return Predictions("scores", given.queries, set(given.ids), partial(search_scores, given, **options))
+    if isinstance(given, ScoreMatrix):
+        search = partial(search_scores, given, **options)
+        return Predictions("scores", given.query_ids, set(given.index_ids), search)
     search = partial(search_vectors, given, batch_size=batch_size, **options)
     return Predictions("vectors", given.queries, set(given.ids), search)
 
@@ -190,7 +192,7 @@ def search_vectors(
 
 
 def search_scores(
-    given: ScoreTable,
+    given: ScoreMatrix,
     ids: Sequence[str],
     queries: Sequence[SingleTurnQuery],
     exclude_candidate: bool,
@@ -200,9 +202,9 @@ def search_scores(
 
     Raises UserError if a query has none.
     """
-    _check_all_answered(given.queries, queries, path)
+    _check_all_answered(given.query_ids, queries, path)
     row_of, column_of = (
-        {name: place for place, name in enumerate(names)} for names in (given.queries, given.ids)
+        {name: place for place, name in enumerate(names)} for names in (given.query_ids, given.index_ids)
     )
     place_of = {name: place for place, name in enumerate(ids)}
     columns_N, order_N = np.array([column_of[name] for name in ids]), np.arange(len(ids))

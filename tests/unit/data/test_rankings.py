@@ -91,8 +91,8 @@ def test_scores_are_a_row_of_each_query_and_a_column_of_each_product(tmp_path):
     good = {"queries": np.array(["q1", "q2"]), "ids": np.array(["a", "b", "c"]), "scores": np.eye(2, 3)}
     np.savez(tmp_path / "s.npz", **good)
     given = read_npz(tmp_path / "s.npz")
-    assert (given.queries, given.ids, given.scores_QN.tolist()) == (
-        ["q1", "q2"], ["a", "b", "c"], [[1, 0, 0], [0, 1, 0]])  # fmt: skip
+    assert (given.query_ids, given.index_ids, given.scores_QN.tolist()) == (
+        ("q1", "q2"), ("a", "b", "c"), [[1, 0, 0], [0, 1, 0]])  # fmt: skip
     for change, told in (
         ({"scores": np.eye(3)}, "one row of numbers per name"),
         ({"ids": np.array(["a", "b"])}, "a column of scores per id"),
