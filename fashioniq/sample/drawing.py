@@ -8,19 +8,23 @@ import random
 
 from PIL import Image
 
-from fashioniq.sample.cut import Cut, body_of, cut_of, has_sleeves, sleeve_of
 from fashioniq.sample.garments import COLOURS, Garment, Rgb
 from fashioniq.sample.sheet import (
     OVERSAMPLING,
     WHITE,
+    Cut,
     GarmentLook,
     Point,
     Sheet,
     blend,
+    body_of,
     box,
+    cut_of,
     draw_motif,
     half_ellipse,
+    has_sleeves,
     mirror,
+    sleeve_of,
 )
 
 
