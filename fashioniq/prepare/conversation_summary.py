@@ -1,25 +1,78 @@
 """conversations.json: how the conversations of a folder were made, how many there are, and what each filter dropped."""
 
 import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from fashioniq.data.conversation_records import ConversationItem
+from fashioniq.data.conversation_records import ConversationItem, ConversationSample
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.options import flag
 from fashioniq.prepare.conversation_files import Samples
-from fashioniq.prepare.conversation_report import Report
 from fashioniq.provenance import Provenance, provenance
 
 NAME, PLAN = "conversations.json", "plan.json"
 _FREE = {  # options that do not change a conversation
     "out", "train", "test", "cache", "retries", "timeout", "device", "sessions"
 }  # fmt: skip
+_NOT_DROPPED = {"attempts", "conversations made"}
 Table = tuple[list[str], list[list[str]]]  # header, rows
+
+
+class Attempt(msgspec.Struct):
+    """Samples of one conversation."""
+
+    number: int
+    samples: list[ConversationSample]
+
+
+class ConversationBatch(msgspec.Struct):
+    """Conversations of a batch of attempts, and how many were dropped by each filter."""
+
+    made: list[Attempt]
+    dropped: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+    tokens: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
+
+
+class Report:
+    """Counts of all splits and lines, and the filters that need more than one batch.
+
+    `failed` are the ids of samples that failed the review of people.
+    """
+
+    def __init__(self, failed: frozenset[str] = frozenset()) -> None:
+        self.counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self.tokens: Counter[str] = Counter()
+        self._failed, self._seen = failed, set[bytes]()
+
+    def add(self, split: str, line: str, attempts: int, part: ConversationBatch) -> None:
+        """Count a batch."""
+        counts = self.counts[f"{split} {line}"]
+        counts["attempts"] += attempts
+        counts.update(part.dropped)
+        self.tokens.update(part.tokens)
+
+    def accept(self, split: str, line: str, attempt: Attempt) -> bool:
+        """Whether a conversation is new and did not fail the review; it is counted."""
+        reason = "conversations made"
+        texts = {sample.digest for sample in attempt.samples}
+        if not self._failed.isdisjoint(sample.id for sample in attempt.samples):
+            reason = "failed the review"
+        elif not self._seen.isdisjoint(texts):
+            reason = "duplicates of an earlier text, of both splits"
+        self._seen |= texts
+        self.counts[f"{split} {line}"][reason] += 1
+        return reason == "conversations made"
+
+    def reasons(self, split: str, line: str) -> str:
+        """The most frequent reasons for which conversations were dropped."""
+        counts = self.counts[f"{split} {line}"]
+        dropped = Counter({name: count for name, count in counts.items() if name not in _NOT_DROPPED})
+        return ", ".join(f"{name}: {count:,}" for name, count in dropped.most_common(3))
 
 
 class Count(msgspec.Struct):

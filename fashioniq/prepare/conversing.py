@@ -36,7 +36,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, Writer
 from fashioniq.files import UserError, read_json, typed, write_json
 from fashioniq.prepare.conversation_pool import Pool
-from fashioniq.prepare.conversation_report import Attempt, ConversationBatch, Report
+from fashioniq.prepare.conversation_summary import Attempt, ConversationBatch, Report
 
 Line = Literal["merged", "mdc_t"]
 LINES: tuple[Line, ...] = ("merged", "mdc_t")

@@ -33,9 +33,9 @@ from fashioniq.prepare.conversation_files import (
     write_folder,
 )
 from fashioniq.prepare.conversation_pool import Embed, Pool
-from fashioniq.prepare.conversation_report import Report
 from fashioniq.prepare.conversation_summary import (
     PLAN,
+    Report,
     Summary,
     check_plan,
     fingerprint,

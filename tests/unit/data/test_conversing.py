@@ -13,7 +13,7 @@ from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, Wr
 from fashioniq.files import UserError
 from fashioniq.prepare import conversation_pool, conversing
 from fashioniq.prepare.conversation_pool import Pool
-from fashioniq.prepare.conversation_report import Report
+from fashioniq.prepare.conversation_summary import Report
 from fashioniq.prepare.conversing import Pipeline
 from fashioniq.prepare.templates import Templates
 from fashioniq.sample.garments import random_garment
