@@ -14,8 +14,7 @@ from fashioniq.data.catalog_files import categories_in
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError, plain, why, write_json
 from fashioniq.prepare.checking import check_folder
-from fashioniq.prepare.checking_conversations import check_conversations, is_conversations
-from fashioniq.prepare.checking_feedback import check_feedback, is_feedback
+from fashioniq.prepare.checking_conversations import check_of
 from fashioniq.prepare.findings import Findings
 from fashioniq.report.tables import print_table
 
@@ -35,10 +34,8 @@ def run(settings: CheckData) -> Checked:
 
     Raises UserError if the folder is unusable.
     """
-    if is_conversations(settings.data):
-        return _print_mistakes(settings, check_conversations)
-    if is_feedback(settings.data):
-        return _print_mistakes(settings, check_feedback)
+    if check := check_of(settings.data):
+        return _print_mistakes(settings, check)
     pictures = settings.images or settings.data / "images"
     for folder in (settings.data, pictures):
         if settings.report and _inside(settings.report, folder):
