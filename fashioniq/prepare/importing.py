@@ -223,15 +223,9 @@ def _download(
         if asked
         else {}
     )
-    picked: dict[str, Path] = {}
-    failures: dict[str, str] = {}
-    for id, name in names.items():
-        outcome = outcomes[name]
-        if outcome.picture:
-            picked[id] = outcome.picture
-        else:
-            failures[id] = f"not downloaded, {outcome}"
-    return picked, failures
+    outcome_of = {id: outcomes[name] for id, name in names.items()}
+    picked = {id: outcome.picture for id, outcome in outcome_of.items() if outcome.picture}
+    return picked, {id: f"not downloaded, {outcome_of[id]}" for id in names if id not in picked}
 
 
 def _check_enough(products: int, reasons: Mapping[str, int], source: ImportSource) -> None:
