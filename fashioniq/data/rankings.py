@@ -135,9 +135,8 @@ def _read_run(path: Path) -> dict[str, list[str]]:
                 query, _, name, place, score, _ = line.split()
                 row = (-float(score), int(place), name)
             except ValueError as error:
-                found_line = line.strip()[:60]
                 raise UserError(
-                    f"{path}, line {number}: expected `query Q0 id rank score tag`, found {found_line!r}"
+                    f"{path}, line {number}: expected `query Q0 id rank score tag`, found {line.strip()[:60]!r}"
                 ) from error
             if math.isnan(row[0]):
                 raise UserError(f"{path}, line {number}: the score is not a number")

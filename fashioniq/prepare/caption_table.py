@@ -75,8 +75,9 @@ def import_captions(catalog: Catalog, path: Path) -> Imported:
 def _read(catalog: Catalog, path: Path) -> tuple[list[Written], int]:
     """Captions in a CSV file, and the number of rows without one."""
     text = read_text(path, "CSV file", "create it with --export")
-    header = text.partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)  # spreadsheets save semicolons in countries with decimal commas
+    delimiter = max(
+        ",;\t", key=text.partition("\n")[0].count
+    )  # spreadsheets save semicolons in countries with decimal commas
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     written: dict[Comparison, Written] = {}
     empty = 0

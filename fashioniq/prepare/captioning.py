@@ -162,9 +162,8 @@ class Desk:
 
     def people(self) -> Counter[str]:
         """Number of captions of each person."""
-        files = self.files
         return Counter(
-            name for split in SPLITS for names in files.by_people(split).values() for name in names
+            name for split in SPLITS for names in self.files.by_people(split).values() for name in names
         )
 
     def _people(self) -> dict[Comparison, list[str]]:

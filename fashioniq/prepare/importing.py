@@ -279,10 +279,14 @@ def _write_about(
         made / "dropped.json",
         {**earlier, category: [{key: _writable(value) for key, value in entry.items()} for entry in dropped]},
     )
-    origin = origin_of(categories)
     write_json(
         made / "catalog.json",
-        {"made_by": MADE_BY, "pictures": "photographs", "captions": origin, "categories": categories},
+        {
+            "made_by": MADE_BY,
+            "pictures": "photographs",
+            "captions": origin_of(categories),
+            "categories": categories,
+        },
     )
 
 

@@ -212,9 +212,8 @@ def _read_parquet(path: Path, needed: Sequence[str], wanted: Sequence[str], _: N
         raise
     # ValueError and OverflowError: dates outside the range of Python
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        reason = why(error)
         raise UserError(
-            f"{path} is not valid Parquet ({reason}): download or create the file again"
+            f"{path} is not valid Parquet ({why(error)}): download or create the file again"
         ) from error
 
 
