@@ -1,10 +1,11 @@
-"""Attribute words in DeepFashion's five types: finding them in text, and their arrays.
+"""Attribute words in DeepFashion's five types: finding them in text, also those that it denies, and their arrays.
 
 The labels of a product are six lists, as in asin2attr: the garment word, then texture, fabric, shape, part
 and style. The words of phrases/ are used for catalogs without a vocabulary of their own. Labels made with
 other words, such as the released ones, are phrased according to the type of their list.
 """
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,13 @@ from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.languages import ENGLISH, RUN, TOKEN, TYPES, Language, language, squeezed
 
 K = TypeVar("K", bound=Hashable)  # an id, or a category and an id
+Labels = Sequence[Sequence[str]]  # the six lists of a product
 
 TOP = 8  # attributes stored per product
 GARMENT, TEXTURE, FABRIC, SHAPE, PART, STYLE = TYPES.values()
+_DENYING = ("instead of", "rather than", "is not", "has no", "not", "no", "without", "less")
+_ASSERTING = ("and", "with", "is", "has", "but")
+_TURNS = re.compile(rf"\b({'|'.join((*_DENYING, *_ASSERTING))})\b")
 GROUPS, GROUP_OF, WORD_OF = ENGLISH.groups, ENGLISH.group_of, ENGLISH.word_of
 
 
@@ -64,6 +69,21 @@ def find_attributes(text: str, vocabulary: AttributeVocabulary = OWN_WORDS) -> l
             for kind in vocabulary.lists_of[word]:
                 add_word(found, kind, word)
     return found
+
+
+def stated_attributes(
+    caption: str, vocabulary: AttributeVocabulary = OWN_WORDS
+) -> tuple[list[str], list[str]]:
+    """Attribute words that a caption asserts of the target, and those that it denies."""
+    asserted: list[str] = []
+    denied: list[str] = []
+    words = asserted
+    for part in _TURNS.split(caption.lower()):
+        if _TURNS.fullmatch(part):
+            words = denied if part in _DENYING else asserted
+        else:
+            words += [word for some in find_attributes(part, vocabulary) for word in some]
+    return asserted, denied
 
 
 def add_described(

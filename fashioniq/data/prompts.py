@@ -15,6 +15,7 @@ from fashioniq.data.attributes import (
     find_attributes,
     label_vocabulary,
     own_words,
+    stated_attributes,
     types_of,
 )
 from fashioniq.data.catalog import Catalog
@@ -22,7 +23,6 @@ from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.languages import TOKEN, language, squeezed
 from fashioniq.data.photos import Photo
-from fashioniq.data.statements import stated_attributes
 from fashioniq.data.topics import question_about
 from fashioniq.files import UserError
 

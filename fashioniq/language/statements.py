@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 
+from fashioniq.data.attributes import Labels
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.statements import Labels
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.attributes import stated_attributes
 from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of
-from fashioniq.data.statements import stated_attributes
 from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.dialog import Dialog, DialogStep

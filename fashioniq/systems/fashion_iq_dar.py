@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from fashioniq.config import EvalFashionIQDAR
+from fashioniq.data.attributes import stated_attributes
 from fashioniq.data.descriptions import Describer, Words
 from fashioniq.data.dialogues import Round
 from fashioniq.data.languages import language
-from fashioniq.data.statements import stated_attributes
 from fashioniq.generators.described_products import (
     describer_of,
     facts_of_pictures,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from fashioniq.data.attributes import Labels
 from fashioniq.data.descriptions import Describer, Words, words_of
-from fashioniq.data.statements import Labels
 from fashioniq.data.topics import Topic
 from fashioniq.loop.messages import Message
 

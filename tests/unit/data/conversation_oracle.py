@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fashioniq.data.attributes import vocabulary_of
+from fashioniq.data.attributes import stated_attributes, vocabulary_of
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.conversation_records import ConversationTurn
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.differences import Described
 from fashioniq.data.languages import ENGLISH
-from fashioniq.data.statements import stated_attributes
 from fashioniq.prepare.templates import HINTS
 
 ADDITIVE = {"detail", "trim", "occasion"}  # families of which a product can have several words

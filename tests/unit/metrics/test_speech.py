@@ -2,7 +2,7 @@
 
 import pytest
 
-from fashioniq.data.statements import stated_attributes
+from fashioniq.data.attributes import stated_attributes
 from fashioniq.metrics.speech import diversity
 
 
