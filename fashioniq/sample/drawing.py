@@ -131,8 +131,7 @@ def _draw_outline(sheet: Sheet, garment: Garment, cut: Cut) -> None:
     if garment.sleeves == "straps":
         for x in (cut.neck + 1, -cut.neck - 1):
             strap = box(x - 1, cut.top, x + 1, cut.armpit[1])
-            sheet.add(strap)
-            sheet.fill(strap, blend(look.main, look.line, 0.35))
+            sheet.patch(strap, blend(look.main, look.line, 0.35))
 
 
 def _draw_hem(sheet: Sheet, cut: Cut, lace: bool) -> None:
@@ -150,8 +149,7 @@ def _draw_hem(sheet: Sheet, cut: Cut, lace: bool) -> None:
     for place in range(number):
         x = -cut.hem[0] + step * (place + 0.5)
         ring = half_ellipse(x, cut.hem[1] + 0.5, step / 2, step * 0.6)
-        sheet.add(ring)
-        sheet.fill(ring, colour)
+        sheet.patch(ring, colour)
         sheet.line(ring, width=0.8)
         if lace:
             sheet.dot(x, cut.hem[1] - 0.4, 0.9, sheet.look.line)
@@ -182,8 +180,7 @@ def _draw_neckline(sheet: Sheet, garment: Garment, cut: Cut) -> None:
         sheet.line(hole, edge, width)
     if garment.neckline == "turtleneck":
         shape = box(-neck * 0.95, top - 6.5, neck * 0.95, top + 1.5)
-        sheet.add(shape)
-        sheet.fill(shape, edge if "trim" in garment.details else look.main)
+        sheet.patch(shape, edge if "trim" in garment.details else look.main)
         sheet.line(shape, width=1.1, close=True)
         sheet.line([(-neck * 0.9, top - 3), (neck * 0.9, top - 3)], width=0.7)
     if garment.neckline == "collar":
@@ -194,8 +191,7 @@ def _draw_neckline(sheet: Sheet, garment: Garment, cut: Cut) -> None:
             (0.4, top + neck),
         ]
         for shape in (flap, mirror(flap)):
-            sheet.add(shape)
-            sheet.fill(shape, edge if "trim" in garment.details else blend(look.main, look.line, 0.18))
+            sheet.patch(shape, edge if "trim" in garment.details else blend(look.main, look.line, 0.18))
             sheet.line(shape, width=1.1, close=True)
 
 
@@ -239,8 +235,7 @@ def _draw_bow(sheet: Sheet, y: float, wing: float) -> None:
     loop = [(0, y), (wing, y - wing * 0.6), (wing, y + wing * 0.6)]
     end = [(0, y), (wing * 0.7, y + wing * 1.3), (wing * 0.2, y + wing * 1.4)]
     for shape in (loop, mirror(loop), end, mirror(end)):
-        sheet.add(shape)
-        sheet.fill(shape, colour)
+        sheet.patch(shape, colour)
         sheet.line(shape, blend(colour, sheet.look.line, 0.7), 0.7, close=True)
     sheet.dot(0, y, 1.8, colour)
 

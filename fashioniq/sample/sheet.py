@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from PIL import Image, ImageDraw
@@ -63,6 +63,11 @@ class Sheet:
 
     def fill(self, points: Iterable[Point], colour: Rgb) -> None:
         self._paint.polygon(self._at(points), fill=colour)
+
+    def patch(self, points: Sequence[Point], colour: Rgb) -> None:
+        """Sew a piece of another colour to the garment."""
+        self.add(points)
+        self.fill(points, colour)
 
     def dot(self, x: float, y: float, radius: float, colour: Rgb) -> None:
         self._paint.ellipse(self._at([(x - radius, y - radius), (x + radius, y + radius)]), fill=colour)
