@@ -92,26 +92,27 @@ class OfferColumns:
 
     def offer_of(self, values: Mapping[str, str]) -> tuple[Offer, list[str]]:
         """Offer of a row, and why values in it could not be read; an empty value is unknown."""
-        found: dict[str, Any] = {}
-        unread: list[str] = []
-
-        def read(what: str, column: str | None, parse: Callable[[str], dict[str, Any]]) -> None:
-            text = values.get(column or "", "")
-            if text.strip().lower() not in NO_VALUE:
-                try:
-                    found.update(parse(text))
-                except ValueError as error:
-                    unread.append(f"{what} not read: {error}")
 
         def price(text: str) -> dict[str, Any]:
             given = values.get(self.currency, self.currency) if self.currency else ""
             minor, currency = parse_price(text, "" if given.strip().lower() in NO_VALUE else given)
             return {"price_minor": minor, "currency": currency}
 
-        read("price", self.price, price)
-        read("sizes", self.sizes, lambda text: {"sizes": parse_sizes(text)})
-        read("stock", self.stock, lambda text: {"in_stock": parse_stock(text)})
-        read("link", self.link, lambda text: {"url": parse_link(text)})
+        parts: tuple[tuple[str, str | None, Callable[[str], dict[str, Any]]], ...] = (
+            ("price", self.price, price),
+            ("sizes", self.sizes, lambda text: {"sizes": parse_sizes(text)}),
+            ("stock", self.stock, lambda text: {"in_stock": parse_stock(text)}),
+            ("link", self.link, lambda text: {"url": parse_link(text)}),
+        )
+        found: dict[str, Any] = {}
+        unread: list[str] = []
+        for what, column, parse in parts:
+            text = values.get(column or "", "")
+            if text.strip().lower() not in NO_VALUE:
+                try:
+                    found |= parse(text)
+                except ValueError as error:
+                    unread.append(f"{what} not read: {error}")
         return Offer(**found), unread
 
 
