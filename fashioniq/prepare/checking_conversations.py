@@ -3,7 +3,7 @@
 The folder is not changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from fashioniq.data.conversation_records import (
     Subtask,
 )
 from fashioniq.data.conversations import (
+    T,
     fault_of_gallery,
     fault_of_sample,
     gallery_file,
@@ -56,10 +57,8 @@ class _Checked:
         self.folder, self.mistakes = folder, list[str]()
         self.items: dict[str, ConversationItem] = {}
         self.places: dict[str, str] = {}  # file and line of each sample
-        for number, item in lines_of(folder / "items.jsonl", ConversationItem, "an item"):
-            if isinstance(item, str):
-                self._found("items.jsonl", number, item)
-            elif item.id in self.items:
+        for number, item in self._lines(folder / "items.jsonl", ConversationItem, "an item"):
+            if item.id in self.items:
                 self._found("items.jsonl", number, f"expected every id once, found {item.id!r} again")
             else:
                 self.items[item.id] = item
@@ -70,10 +69,7 @@ class _Checked:
         """Check the samples and the gallery of a sub-task and split."""
         path, targets = samples_file(self.folder, subtask, split), dict[str, str]()
         try:
-            for number, sample in lines_of(path, ConversationSample, "a sample"):
-                if isinstance(sample, str):
-                    self._found(path.name, number, sample)
-                    continue
+            for number, sample in self._lines(path, ConversationSample, "a sample"):
                 if sample.id in self.places:
                     self._found(path.name, number, f"{sample.id!r} is also in {self.places[sample.id]}")
                 self.places[sample.id] = f"{path.name}, line {number}"
@@ -106,11 +102,17 @@ class _Checked:
     def review(self) -> None:
         """Check that the verdicts, if there are any, are about samples of the folder."""
         if (self.folder / REVIEW).exists():
-            for number, verdict in lines_of(self.folder / REVIEW, ReviewLine, "a verdict"):
-                if isinstance(verdict, str):
-                    self._found(REVIEW, number, verdict)
-                elif verdict.sample not in self.places and not verdict.failed:
+            for number, verdict in self._lines(self.folder / REVIEW, ReviewLine, "a verdict"):
+                if verdict.sample not in self.places and not verdict.failed:
                     self._found(REVIEW, number, f"there is no sample {verdict.sample!r}")
+
+    def _lines(self, path: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
+        """Lines that can be read, with their numbers; the others are mistakes."""
+        for number, line in lines_of(path, kind, what):
+            if isinstance(line, str):
+                self._found(path.name, number, line)
+            else:
+                yield number, line
 
     def _found(self, file: str, number: int, mistake: str) -> None:
         self.mistakes.append(f"{file}, line {number}: {mistake}")
