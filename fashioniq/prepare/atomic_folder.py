@@ -30,7 +30,8 @@ def staged(out: Path) -> Iterator[Path]:
     with locked(work):
         try:
             _take_back(work, out)
-            _empty(work)
+            shutil.rmtree(work)  # what a killed run left
+            work.mkdir()
             yield work
         except OSError as error:
             raise cannot_write(out, error) from error
@@ -99,11 +100,3 @@ def _take_back(work: Path, out: Path) -> None:
     if (work / _REPLACED).exists():
         os.replace(work / _REPLACED, out / _REPLACED)
     (work / _MOVING).unlink()  # before anything else is removed, which would seem to have been moved
-
-
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
