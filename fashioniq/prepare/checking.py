@@ -8,6 +8,7 @@ folder.
 
 import os
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +93,12 @@ def _across(
     categories: Mapping[str, "CategoryCheck"], chosen: list[str], pictures: list[str], about: Findings
 ) -> None:
     """Report ids that several categories share, and picture files that belong to no category."""
-    names = list(categories)
-    for position, first in enumerate(names):
-        for second in names[position + 1 :]:
-            if first in chosen or second in chosen:
-                about.note(
-                    f"ids both in {first} and in {second}",
-                    sorted(categories[first].all_ids & categories[second].all_ids),
-                )
+    for first, second in combinations(categories, 2):
+        if first in chosen or second in chosen:
+            about.note(
+                f"ids both in {first} and in {second}",
+                sorted(categories[first].all_ids & categories[second].all_ids),
+            )
     if all(check.whole for check in categories.values()):
         folders = {folder for check in categories.values() for folder in (check.name, check.category)}
         ids = set().union(*(check.all_ids for check in categories.values()))

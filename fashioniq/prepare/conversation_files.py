@@ -11,7 +11,6 @@ import msgspec
 from fashioniq.data.attributes import find_attributes, own_words
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.conversation_records import (
-    CONVERSATION_SPLITS,
     SUBTASKS,
     ConversationItem,
     ConversationSample,
@@ -143,14 +142,12 @@ def write_folder(
     The candidates of a sub-task are its targets, or, if `whole`, all items of the split.
     """
     write_items(folder, items.values())
-    for subtask in SUBTASKS:
-        for split in CONVERSATION_SPLITS:
-            made = samples[subtask, split]
-            write_samples(folder, subtask, split, made)
-            candidates = sorted({sample.target for sample in made})
-            if whole and made:
-                candidates = [item.id for item in items.values() if item.split == split]
-            write_gallery(folder, subtask, split, candidates)
+    for (subtask, split), made in samples.items():
+        write_samples(folder, subtask, split, made)
+        candidates = sorted({sample.target for sample in made})
+        if whole and made:
+            candidates = [item.id for item in items.values() if item.split == split]
+        write_gallery(folder, subtask, split, candidates)
     write_jsonl(folder / REVIEW, review)
 
 
