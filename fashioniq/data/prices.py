@@ -1,7 +1,7 @@
 """Ranges of prices with round bounds: as filters, and as what is cheap or expensive in a shop."""
 
 import math
-from itertools import pairwise
+from itertools import count, pairwise
 
 import msgspec
 import numpy as np
@@ -39,9 +39,5 @@ def price_ranges(price_N: np.ndarray, currency: str, unit: int) -> list[PriceRan
 
 def _round_step(least: float, unit: int) -> int:
     """The smallest of 1, 2, 5, 10, … units of a currency that is not below `least` minor units."""
-    power = 1
-    while True:
-        for digit in (1, 2, 5):
-            if digit * power * unit >= least:
-                return digit * power * unit
-        power *= 10
+    steps = (digit * 10**power * unit for power in count() for digit in (1, 2, 5))
+    return next(step for step in steps if step >= least)
