@@ -137,23 +137,22 @@ def language(code: str) -> Language:
             family: Scale(scale["verb"], scale["less"], scale["more"], tuple(map(frozenset, scale["levels"])))
             for family, scale in given["scales"].items()
         },
-        groups=tuple(_group(group) for group in given["groups"]),
+        groups=tuple(
+            PhraseGroup(
+                TYPES[group["type"]],
+                group["family"],
+                group["lead"],
+                group["item"],
+                endings=tuple(group.get("endings", [""])),
+                entries=group["words"],
+            )
+            for group in given["groups"]
+        ),
     )
 
 
 def _verb(given: Mapping[str, Any]) -> Verb:
     return Verb(given["verb"], tuple(given["sentence"]), tuple(given["phrase"]))
-
-
-def _group(given: Mapping[str, Any]) -> PhraseGroup:
-    return PhraseGroup(
-        TYPES[given["type"]],
-        given["family"],
-        given["lead"],
-        given["item"],
-        endings=tuple(given.get("endings", [""])),
-        entries=given["words"],
-    )
 
 
 ENGLISH = language("en")

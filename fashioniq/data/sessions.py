@@ -162,7 +162,10 @@ def _found(folder: Path, places: Sequence[str], name: str, category: str) -> Pat
 def _session(row: Any, split: str, where: str) -> Session:
     try:
         (_, target), references = row["target"], row["reference"]
-        steps = tuple(_step(name, captions) for _, captions, name in references)
+        steps = tuple(
+            SessionStep(name, tuple(text.strip() for text in captions if tokenize(text)))
+            for _, captions, name in references
+        )
     except (TypeError, ValueError, KeyError) as error:
         raise UserError(
             f'{where}: expected {{"target": [url, id], "reference": [[url, [caption, …], id], …]}}, found '
@@ -173,7 +176,3 @@ def _session(row: Any, split: str, where: str) -> Session:
     if any(not step.captions for step in steps):
         raise UserError(f"{where}: a turn has no caption with a word; remove the session")
     return Session(steps, target, split)
-
-
-def _step(name: str, captions: Sequence[str]) -> SessionStep:
-    return SessionStep(name, tuple(text.strip() for text in captions if tokenize(text)))
