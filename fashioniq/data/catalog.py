@@ -26,6 +26,7 @@ from fashioniq.data.catalog_files import (
     categories_in,
     descriptions_file,
     merge_lists,
+    missing_pictures,
     pictures_of,
     title_of,
 )
@@ -262,11 +263,8 @@ class Catalog:
         They describe the last download; `images` lists the pictures present now.
         """
         path = self.root / "coverage.json"
-        found = (
-            read_json(path, "the coverage of the pictures", dict).get(self._name, {}) if path.exists() else {}
-        )
-        missing = found.get("missing") if isinstance(found, dict) else None
-        return {name: str(reason) for name, reason in missing.items()} if isinstance(missing, dict) else {}
+        coverage = read_json(path, "the coverage of the pictures", dict) if path.exists() else {}
+        return {name: str(reason) for name, reason in missing_pictures(coverage, self.category).items()}
 
     def fingerprint(self) -> str:
         """Hash of splits and captions: 16 hexadecimal digits."""

@@ -55,6 +55,13 @@ def pictures_of(folder: Path, files: Iterable[str], ids: Iterable[str]) -> dict[
     }
 
 
+def missing_pictures(coverage: Mapping[str, Any], category: str) -> dict[str, Any]:
+    """Products whose pictures could not be downloaded, according to coverage.json, with the reasons."""
+    part = coverage.get(file_name(category))
+    missing = part.get("missing") if isinstance(part, dict) else None
+    return missing if isinstance(missing, dict) else {}
+
+
 def merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
     well_formed = isinstance(lists, list) and lists and len(lists) % ATTRIBUTE_LISTS == 0
     if not well_formed or not all(

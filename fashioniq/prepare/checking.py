@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from fashioniq.categories import canonical, from_file_name
+from fashioniq.data.catalog_files import missing_pictures
 from fashioniq.files import UserError
 from fashioniq.prepare.checking_categories import CategoryCheck, Watch, find_strays
 from fashioniq.prepare.findings import Findings
@@ -54,7 +54,7 @@ def check_folder(
         check = categories[name]
         check.files({} if made_here or made_here is None else RELEASED.get(name, {}))
         if not check.report.unusable:
-            check.pictures(pictures, names, _missing(coverage or {}, check.name), workers, watch)
+            check.pictures(pictures, names, missing_pictures(coverage or {}, name), workers, watch)
     _across(categories, chosen, names, about)
     return {**{name: categories[name].report for name in chosen}, FOLDER: about}
 
@@ -80,13 +80,6 @@ def _categories(root: Path, about: Findings) -> list[str]:
             f"{root / 'image_splits'} has no split.CATEGORY.train.json: give a Fashion IQ folder with --data"
         )
     return sorted(names)
-
-
-def _missing(coverage: dict[str, Any], name: str) -> dict[str, Any]:
-    """Products whose pictures could not be downloaded, according to coverage.json."""
-    part = coverage.get(name)
-    missing = part.get("missing") if isinstance(part, dict) else None
-    return missing if isinstance(missing, dict) else {}
 
 
 def _across(
