@@ -77,11 +77,11 @@ class Conversations:
             found[sample.id] = sample
         return list(found.values())
 
-    def gallery(self, subtask: Subtask, split: ConversationSplit = "test") -> list[str]:
-        """Ids of the candidates of a sub-task. Raises UserError for unknown ids, and for ids that occur twice."""
-        path = gallery_file(self.folder, subtask, split)
+    def gallery(self, subtask: Subtask) -> list[str]:
+        """Ids of the candidates in test of a sub-task. Raises UserError for ids that are unknown or occur twice."""
+        path = gallery_file(self.folder, subtask, "test")
         ids = read_json(path, "the gallery", list)
-        if fault := fault_of_gallery(ids, self.items, split):
+        if fault := fault_of_gallery(ids, self.items, "test"):
             raise UserError(f"{path}: {fault}; correct the list")
         return ids
 

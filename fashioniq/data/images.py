@@ -59,10 +59,10 @@ def load_image(path: Path, min_side: int = MIN_SIDE) -> Image.Image:
         return _decode(path, min_side)
 
 
-def decode_image(content: bytes, min_side: int = MIN_SIDE, max_pixels: int | None = None) -> Image.Image:
+def decode_image(content: bytes, max_pixels: int | None = None) -> Image.Image:
     """Decode the content of a picture file as `load_image` does. Raises UnreadableImage."""
     with _unreadable():
-        return _decode(BytesIO(content), min_side, max_pixels)
+        return _decode(BytesIO(content), MIN_SIDE, max_pixels)
 
 
 def _decode(source: Path | BytesIO, min_side: int, max_pixels: int | None = None) -> Image.Image:
