@@ -22,8 +22,8 @@ from fashioniq.models.configs import DialogEncoderConfig
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.prepare.conversation_summary import Summary
 from fashioniq.prepare.importing import ImportReport
-from fashioniq.prepare.importing_offers import OfferReport
 from fashioniq.prepare.labelling import Labels
+from fashioniq.prepare.reimporting import OfferReport
 from fashioniq.runs import CaptionerRun
 from fashioniq.runs import ChatSearcherRun
 from fashioniq.runs import DialogEncoderRun
