@@ -211,6 +211,8 @@ def _steps(
         if turn.kind == "says" and tokenize(text):
             if turn.about is None:
                 counts["turns about no product"] += 1
+            elif turn.about not in shop.split_of:  # the models cannot replay them
+                counts["turns about a picture, or a product that the catalog lacks"] += 1
             elif turn.heard.get("clauses") == []:
                 counts["turns without words for the model, such as a price"] += 1
             elif seen:

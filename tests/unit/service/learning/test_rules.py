@@ -118,6 +118,15 @@ def test_words_about_a_product_of_another_split_are_left_out(rows, shop):
     assert [step.item for step in held_out.of("test")[-1].steps] == ["train-1"]
 
 
+@pytest.mark.parametrize("about", ["pic_0123", "sold-out"])
+def test_words_about_what_the_models_cannot_replay_are_left_out(rows, shop, about):
+    earlier, held_out = fill(rows)[:-1], rows.session("test-9", "is shorter", NAMES, about="test-1")
+    held_out[1][1] = msgspec.structs.replace(held_out[1][1], about=about)
+    found = chosen([*earlier, held_out], shop)
+    assert [step.text for step in found.of("test")[-1].steps] == [NAMES]
+    assert found.counts == {"turns about a picture, or a product that the catalog lacks": 1}
+
+
 def test_a_text_that_names_the_target_is_left_out(rows, shop):
     leak = rows.session("train-1", "the Navy wrap dress with pockets", "is darker")
     found = chosen([leak, *fill(rows)], shop)
