@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -11,7 +12,14 @@ WORK = 300  # seconds for what is then in work, whose clients no longer get an a
 
 
 class Server(uvicorn.Server):
-    """Server of uvicorn that cuts the connections that are left LAST seconds after a signal, or at the next signal."""
+    """Server of uvicorn that cuts the connections that are left LAST seconds after a signal, or at the next signal.
+
+    `close` is called at the end of what is served: after it, SIGTERM ends the process at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, close: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._close = close
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end the server; a second Ctrl-C would leave requests and the application unfinished."""
@@ -27,6 +35,7 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             cut.cancel()
+            self._close()
 
     def _cut(self) -> None:
         for connection in list(self.server_state.connections):

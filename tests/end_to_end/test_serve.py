@@ -184,6 +184,17 @@ def test_the_service_ends_while_clients_send_slowly(serve, monkeypatch, attribut
     )
 
 
+def test_the_file_of_the_database_is_complete_when_the_service_has_ended(serve, tmp_path):
+    server = serve()
+    made, _ = session(server)
+    server.process.terminate()
+    assert ended(server.process) == -signal.SIGTERM
+    copy = shutil.copy(tmp_path / "log" / "service.db", tmp_path / "backup.db")
+    with contextlib.closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("select id from session").fetchall() == [(made["session_id"],)]
+    assert [path.name for path in (tmp_path / "log").iterdir()] == ["service.db"]
+
+
 def test_a_second_interrupt_ends_the_service_without_a_traceback(serve, wait_until, monkeypatch):
     monkeypatch.setattr(
         "fashioniq.service.server.LAST", 10 * LIMIT

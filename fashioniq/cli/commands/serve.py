@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -88,31 +89,27 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
     local = is_loopback(settings.host) and not settings.proxy
     service = Service(store, models, inference, settings.explore, settings.spool)
     app = create_app(service, Access(store, local))
-    server = Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=WORK,
-            h11_max_incomplete_event_size=HEADERS,
-        )
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=WORK,
+        h11_max_incomplete_event_size=HEADERS,
     )
     host, port = listening.getsockname()[:2]
     address = f"http://{host}:{port}/shop"
     print(f"Serving {', '.join(models.categories)} at {address} (Ctrl-C ends it)", flush=True)
     if opened:
         opened(address)
-    try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        store.close()
+    with ExitStack() as ending:
         for one in uploads:
-            one.close()
+            ending.callback(one.close)
+        ending.callback(store.close)
+        with suppress(KeyboardInterrupt):
+            Server(config, ending.close).run(sockets=[listening])
 
 
 def _one_a_category(runs: list[Path]) -> list[Path]:
