@@ -73,6 +73,7 @@ class Experiments:
         self._running: dict[str, tuple[ExperimentRow, Served]] = {}
         self._experiment = lru_cache(store.experiment)
         self._checked: dict[str, tuple[Served, Served]] = {}
+        self._reloaded: dict[str, tuple[Served, Served]] = {}  # of experiments whose products differed
         self._refused: dict[str, str] = {}  # why experiments get no conversations
         self._gone: set[str] = set()  # versions that could not be loaded, which is not tried again
 
@@ -83,7 +84,7 @@ class Experiments:
         self.models.compared = {version for one in found for version in (one.running, one.challenger)}
         for one in found:
             try:
-                models = self._model(one.running), self._model(one.challenger)
+                models = self._pair(one)
                 if self._checked.get(one.id) != models:  # ids of a million products are compared once
                     check_comparable(*models)
                     self._checked[one.id] = models
@@ -127,6 +128,17 @@ class Experiments:
             raise failures[0]
         missing = bool(failures)
         return Contenders(models, one.method, one.id, session.arm, missing=missing, session=session.id)
+
+    def _pair(self, one: ExperimentRow) -> tuple[Served, Served]:
+        """Both models. Where their products differ, the challenger is loaded again, once: with new products, only the
+        run that serves is registered again.
+        """
+        pair = self._model(one.running), self._model(one.challenger)
+        if pair[0].products_sha256 != pair[1].products_sha256 and self._reloaded.get(one.id) != pair:
+            self._reloaded[one.id] = pair
+            pair = pair[0], self.models.reload(pair[1])
+            self._reloaded[one.id] = pair
+        return pair
 
     def _model(self, version: str) -> Served:
         """A model. Raises Problem if it cannot be loaded, which may take long and is tried once."""

@@ -185,8 +185,16 @@ class Models:
             return
         if self._active.get(category) != model.id:
             self.version(model.id)
-            self._active[category] = model.id
-        elif self._registered.get(model.id, model.features) != model.features:
+        self._take_products(model)
+        self._active[category] = model.id
+
+    def reload(self, served: Served) -> Served:
+        """Load a model again, with the products that it has now. Raises UserError if it cannot be loaded."""
+        return self._loaded(served.folder, again=True)
+
+    def _take_products(self, model: ModelRow) -> None:
+        """Load a model again if another process has registered it again with other products."""
+        if self._registered.get(model.id, model.features) != model.features:
             try:
                 self._loaded(Path(model.folder), again=True)
             except Unavailable:
@@ -209,6 +217,9 @@ class Models:
                 continue
             except Exception as error:
                 log.warning("the model of %s cannot be loaded: %s", category, type(error).__name__)
+        for version in self.compared & set(self._versions):
+            if (compared := self.store.model(version)) is not None:
+                self._take_products(compared)
         for served in list(self._versions.values()):
             served.shelf.put(self.store.products(served.category, served.shelf.revision))
 

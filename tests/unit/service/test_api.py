@@ -568,6 +568,35 @@ def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_proce
     assert Talking(client).turn(says="is navy").status_code == 201
 
 
+def selling(monkeypatch, *services, loads=None):
+    """Let services load runs with all products but the last one."""
+
+    def load(run):
+        if loads is not None:
+            loads.append(run)
+        made, items = served(run), showing_system().gallery.items
+        made.system = having(made.system, IDS[:-1], items.features_ND[:-1], items.attributes_NA[:-1])
+        made.__post_init__(None, None)
+        return made
+
+    for one in services:
+        monkeypatch.setattr(one.models, "_load", load)
+
+
+def test_a_model_that_is_activated_again_has_the_products_of_today_in_all_processes(
+    service, service_of, monkeypatch
+):
+    elsewhere, runs = service_of(()), [service.models.folder / name for name in ("dresses-0", "dresses-1")]
+    elsewhere.models.refresh_all()
+    service.models.activate(service.models.register(runs[1]).version)
+    elsewhere.models.refresh_all()
+    selling(monkeypatch, service, elsewhere)
+    service.models.activate(service.models.register(runs[0]).version)
+    elsewhere.models.refresh_all()
+    active = elsewhere.models.active("dresses")
+    assert (active.folder, len(active.system.gallery)) == (runs[0], COUNT - 1)
+
+
 def test_a_conversation_whose_model_was_removed_is_told_so(
     client, service, service_of, monkeypatch, tmp_path
 ):

@@ -14,7 +14,8 @@ from fashioniq.service.experiments import check_comparable
 from fashioniq.service.live_comparison import live_comparison
 from fashioniq.service.problems import Problem
 from fashioniq.service.store import ExperimentRow
-from tests.unit.service.conftest import WORDS, Talking, served, showing_system
+from tests.unit.service.conftest import COUNT, WORDS, Talking, served, showing_system
+from tests.unit.service.test_api import selling
 from tests.unit.service.test_page import Shopper
 
 RUNNING, CHALLENGER = "dresses@2026-01-01-0", "dresses@2026-01-01-1"
@@ -233,6 +234,50 @@ def test_only_models_of_the_same_products_are_compared(tmp_path):
         check_comparable(served(tmp_path / "dresses-0"), asking)
     with pytest.raises(UserError, match="expected models of the same products, found skirts"):
         check_comparable(served(tmp_path / "dresses-0"), served(tmp_path / "skirts-0"))
+
+
+def test_a_comparison_goes_on_with_new_products_in_all_processes(service, service_of, monkeypatch):
+    begun(service)
+    loads, both = [], (service, service_of(()))
+    for one in both:
+        one.experiments.refresh()
+        one.models.refresh_all()
+    selling(monkeypatch, *both, loads=loads)
+    service.models.register(service.models.folder / "dresses-0")
+    for one in both:
+        for _ in range(3):
+            one.models.refresh_all()
+            one.experiments.refresh()
+        active = one.models.active("dresses")
+        assert one.experiments.assigned(active, "ses_1", "service", "api").arm == "both"
+        assert len(one.models.version(CHALLENGER).system.gallery) == COUNT - 1
+    assert len(loads) == 4, "each model once in each process"
+
+
+def test_a_challenger_with_other_products_is_loaded_again_once(service, monkeypatch):
+    begun(service)
+    loads, load = [], service.models._load
+    selling(monkeypatch, service)
+    service.models.register(service.models.folder / "dresses-0")
+    monkeypatch.setattr(service.models, "_load", lambda run: (loads.append(run.name), load(run))[1])
+    for _ in range(3):
+        service.experiments.refresh()
+    active = service.models.active("dresses")
+    assert service.experiments.assigned(active, "ses_1", "service", "api").arm is None
+    assert loads == ["dresses-1"]
+
+
+def test_a_challenger_that_is_registered_again_is_taken_over_by_other_processes(
+    service, service_of, monkeypatch
+):
+    begun(service)
+    elsewhere = service_of(())
+    elsewhere.experiments.refresh()
+    elsewhere.models.refresh_all()
+    selling(monkeypatch, service, elsewhere)
+    service.models.register(service.models.folder / "dresses-1")
+    elsewhere.models.refresh_all()
+    assert len(elsewhere.models.version(CHALLENGER).system.gallery) == COUNT - 1
 
 
 def test_a_category_has_one_comparison_at_a_time(service):
