@@ -69,6 +69,7 @@ class App(FastAPI):
         if scope["method"] == "HEAD":  # as GET; uvicorn leaves the body out
             scope = scope | {"method": "GET"}
         if (problem := self._refused(scope)) is not None:  # before any work for them
+            self.state.measures.add_request(scope["method"], "none", problem.status, 0.0)
             await self._refuse(problem, scope, receive, send)
             return
         counted, parts, until = False, list[Any](), asyncio.get_running_loop().time() + SENT
@@ -135,6 +136,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
         routes=_routes(),
     )
     app.state.service, app.state.access, app.state.measures = service, access, Measures()
+    app.state.measures.waiting.set_function(lambda: service.inference.waiting)
     for kind, problem_of in HANDLED.items():
         app.exception_handler(kind)(_answering(problem_of))
     app.exception_handler(Exception)(_unexpected)
@@ -206,20 +208,21 @@ async def _background(app: FastAPI) -> AsyncIterator[None]:
 async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     """Middleware that adds an id and headers, and measures and logs each request without its texts."""
     request.state.id = secrets.token_hex(8)
-    state, began = request.app.state, time.perf_counter()
-    if request.app.admitted > ADMITTED and request.url.path.startswith(page.PREFIX):
-        response = _answer(request, Problem("busy", retry_after=1))
-    else:
-        response = await call_next(request)
-    route = getattr(request.scope.get("route"), "path", "none")
-    seconds = time.perf_counter() - began
-    state.measures.seconds.labels(request.method, route, response.status_code).observe(seconds)
-    state.measures.waiting.set(state.service.inference.waiting)
+    began, status = time.perf_counter(), 500  # of an exception, which `_unexpected` answers
+    try:
+        if request.app.admitted > ADMITTED and request.url.path.startswith(page.PREFIX):
+            response = _answer(request, Problem("busy", retry_after=1))
+        else:
+            response = await call_next(request)
+        status = response.status_code
+    finally:
+        route, seconds = getattr(request.scope.get("route"), "path", "none"), time.perf_counter() - began
+        request.app.state.measures.add_request(request.method, route, status, seconds)
+        log.info(f"{request.state.id} {request.method} {route} {status} {1000 * seconds:.0f} ms")
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Request-Id"] = request.state.id
-    log.info(f"{request.state.id} {request.method} {route} {response.status_code} {1000 * seconds:.0f} ms")
     return response
 
 

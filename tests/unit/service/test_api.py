@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import json
+import re
 import shutil
 import threading
 from functools import partial
@@ -821,6 +822,7 @@ def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, mo
     threads.append(threading.Thread(target=service.inference.call, args=[lambda: None]))
     threads[1].start()
     wait_until(lambda: service.inference.waiting, threads[1].is_alive)
+    assert "\nfashioniq_waiting 1.0" in client.get("/metrics").text
     answer = client.post("/v1/categories/dresses/search", json={})
     assert (
         answer.status_code == 503 and answer.json()["code"] == "busy" and answer.headers["Retry-After"] == "1"
@@ -965,6 +967,25 @@ def test_measures_and_answers_carry_no_text_and_safe_headers(client, talking):
     answer = client.get("/livez")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def counted(client):
+    """Requests by method and status in the measures."""
+    of_each = r'fashioniq_request_seconds_count{method="(\w+)",route="[^"]*",status="(\d+)"} (\d+)'
+    return {
+        (method, status): int(n) for method, status, n in re.findall(of_each, client.get("/metrics").text)
+    }
+
+
+def test_every_answer_is_counted_also_refusals_and_unexpected_errors(client, service, monkeypatch):
+    monkeypatch.setattr(service.searches, "search", lambda *_: 1 / 0)
+    assert client.post("/v1/categories/dresses/search", json={}).status_code == 500
+    monkeypatch.setattr("fashioniq.service.api.ADMITTED", 0)
+    assert client.post("/v1/categories/dresses/search", json={}).status_code == 503
+    for word in ("DRESS", "SKIRT"):
+        assert client.request(word, "/livez").status_code == 405
+    expected = {("POST", "500"): 1, ("POST", "503"): 1, ("other", "405"): 2}
+    assert counted(client) == expected
 
 
 def test_the_schema_describes_every_call(client):
