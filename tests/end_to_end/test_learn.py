@@ -27,6 +27,7 @@ from fashioniq.service.learning.gate import replay
 from fashioniq.service.learning.growth import grow
 from fashioniq.service.learning.off_policy_gate import first_products
 from fashioniq.service.learning.rules import LiveSession, LiveStep
+from fashioniq.service.models import models_of
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load, zero_shot
 from fashioniq.training import wording
@@ -232,6 +233,21 @@ def test_conversations_that_explored_are_judged_by_what_both_models_show(learn, 
         row["name"] in (tmp_path / "learned/report.html").read_text()
         and row["name"] in capsys.readouterr().out
     )
+
+
+def test_a_model_is_not_activated_in_the_place_of_one_that_it_was_not_compared_with(
+    learn, tmp_path, world, capsys
+):
+    log = shutil.copy(world.log, tmp_path / "log.db")
+    serving = shutil.copytree(world.run, tmp_path / "serving")
+    with models_of(store := Store.open(f"sqlite:///{log}")) as models:
+        models.activate(models.register(serving).version)
+    store.close()
+    assert learn(log, "--activate")[0] == 2 and not (tmp_path / "learned").exists()
+    assert f"expected the run that serves dresses, {serving}, found {world.run}" in capsys.readouterr().err
+    assert learn(log)[0] == 0
+    note = f"{serving} serves dresses; the new model was compared with {world.run} alone"
+    assert note in json.loads((tmp_path / "learned/gate.json").read_text())["notes"]
 
 
 def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world):

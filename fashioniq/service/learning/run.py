@@ -62,6 +62,7 @@ def learn(settings: Learn) -> Gate:
         retriever, vocabulary, _ = load_retriever(base, catalog.category, features)
         store = Store.open(settings.database, create=False)
         try:
+            other = _serving_instead(store, settings, catalog.category)
             carry_out(store)
             if any(settings.run.resolve() == run_of(one) for one, _ in trained_with_erased(store)):
                 print(
@@ -94,6 +95,7 @@ def learn(settings: Learn) -> Gate:
             grow(base, settings.out / "start", features, training, words)
             print(train_retriever(trained, _source(training, chosen.of("val"))))
             verdict = _judged(settings, trained, catalog, chosen, place)
+            verdict.notes += other
             gate = Gate(**asdict(verdict), rule=rule, new_words=words, sizes=_sizes(chosen))
             export.write_report(settings.out, gate)
             _print_verdict(verdict, settings.out)
@@ -106,6 +108,21 @@ def learn(settings: Learn) -> Gate:
                 carry_out(store)  # what was erased meanwhile
             finally:
                 store.close()
+
+
+def _serving_instead(store: Store, settings: Learn, category: str) -> list[str]:
+    """A note if another run serves, with which the new model is not compared. Raises UserError if the new model is to
+    be activated in its place.
+    """
+    active = store.active_model(category)
+    if active is None or Path(active.folder) == settings.run.resolve():
+        return []
+    if settings.activate:
+        raise UserError(
+            f"expected the run that serves {category}, {active.folder}, found {settings.run}, and a new model that is "
+            "better than that may be worse; give the former as --run, or leave out --activate"
+        )
+    return [f"{active.folder} serves {category}; the new model was compared with {settings.run} alone"]
 
 
 def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: Learn) -> None:
