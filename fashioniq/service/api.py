@@ -167,7 +167,7 @@ async def _background(app: FastAPI) -> AsyncIterator[None]:
     remove what is too old.
     """
     service: Service = app.state.service
-    ended, swept = threading.Event(), 0.0
+    ended, swept = threading.Event(), -SWEEP  # the clock begins with the machine
 
     def refresh() -> None:
         service.models.refresh_all()
