@@ -52,7 +52,8 @@ class OfferReader:
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
         self._weak = {folded(word) for name in ("weak_most", "weak_least") for word in split(given[name])}
-        self._cheaper, self._dearer = (_compile(_any(split(given[name]))) for name in ("cheaper", "dearer"))
+        cheaper, dearer = (split(given[name]) for name in ("cheaper", "dearer"))
+        self._dear, self._level = _compile(_any(dearer)), _compile(_any((*cheaper, *dearer)))
         names = {_plain(word): size for size, words in given["sizes"].items() for word in split(words)}
         self._sizes = names
         size = rf"(?:{_any(names)}|\d{{1,3}}(?:[.,]5)?(?:/\d\d)?(?![\w%]|[.,]\d))"
@@ -79,10 +80,9 @@ class OfferReader:
                 back.add(what)
         limits = OfferLimits(in_stock=bool(self._take(self._stock, text, spans)))
         limits = self._read_sizes(self._read_price(limits, text, spans), text, spans)
-        if self._take(self._cheaper, text, spans):
-            limits = limits._replace(cheaper=-1)
-        elif self._take(self._dearer, text, spans):
-            limits = limits._replace(cheaper=1)
+        if levels := self._take(self._level, text, spans):  # "not so cheap" is not "cheap"
+            dearer = all(self._dear.fullmatch(match[0]) for match in levels)
+            limits = limits._replace(cheaper=1 if dearer else -1)
         return limits, spans, back
 
     def _take(self, pattern: re.Pattern[str], text: str, spans: list[Span]) -> list[re.Match[str]]:
