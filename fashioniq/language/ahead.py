@@ -189,6 +189,19 @@ def common(unit: Unit, lexicon: Lexicon) -> bool:
     return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= lexicon.common
 
 
+def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
+    """Whether a garment is of some kind: "short dresses", "a dress with lace"."""
+    for unit in units[max(0, at - 1) : at]:
+        if unit.unknown or (
+            unit.says and not unit.noun and (unit.term is None or unit.term.family != GARMENT)
+        ):
+            return True
+    said = next_said(units, at)
+    return said is not None and (
+        "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
+    )
+
+
 def about_shown(units: Sequence[Unit], at: int, following: int, lexicon: Lexicon) -> bool:
     """Whether "than" is followed by the product shown, and by what it shall have: "than this one with" sleeves."""
     unit, between = units[following], units[at + 1 : following]

@@ -101,6 +101,10 @@ class Scope:
             self._denial = ""  # "instead of red blue", "instead of the belt a bow"
         kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
         denied = bool(self._denial) and not kept
+        if denied and family == GARMENT and ahead.is_kind(self.units, at, self.lexicon):
+            if not self._less:
+                return  # "no short dresses" says nothing against dresses
+            denied = False
         if denied and not self._less and family == COLOR and beside.colors_part(self.units, at, self.lexicon):
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return

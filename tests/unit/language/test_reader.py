@@ -12,7 +12,7 @@ from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 from fashioniq.language.spelling import Speller
 
-from .conftest import ENGLISH, GERMAN
+from .conftest import ENGLISH, GERMAN, in_short, lexicon_of
 
 WORDS = """not no without or and , . ; ? ! - -> / ( ) instead of rather than less more too enough so long red
 long sleeves belt swap for from to any color never mind doesn't matter a free 50 € under size M ä é İ ß ﬁ than isn't
@@ -280,3 +280,19 @@ def test_a_garment_that_most_products_are_says_something_if_many_are_another(shi
     assert bool(Reader(lexicon).read("is a shirt").wishes) != common
     untold = {str(n): [["shirt"] if n < 55 else [], ["red"], [], [], [], []] for n in range(100)}
     assert Lexicon.of(untold, [], [], "en").common == {"shirt"}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("no short dresses", "not mini"),
+        ("I don't want a dress with lace", "not lace"),
+        ("no dresses", "not dress"),
+        ("not a dress but a skirt", "not dress, skirt"),
+        ("instead of a red dress a black skirt", "not red, black, skirt"),
+        ("a skirt, not a red dress", "skirt, not red"),
+    ],
+)
+def test_the_kind_of_a_garment_is_denied_and_not_the_garment(phrase, expected):
+    reader = Reader(lexicon_of({**ENGLISH, "garment": ["dress", "skirt"]}, "en"))
+    assert in_short(reader.read(phrase)) == expected
