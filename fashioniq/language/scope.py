@@ -164,9 +164,14 @@ class Scope:
 
     def _than(self, at: int) -> None:
         following = ahead.next_said(self.units, at)
+        term = self.units[following].term if following is not None else None
+        if term and term.family in self.unlike:  # "another color than red"
+            self.unlike.discard(term.family)
+            self._deny("than")
+            return
         if following is None or not self.items:
             return
-        last, term = self.items[-1], self.units[following].term
+        last = self.items[-1]
         if self._less and not last.step:
             self._denial, self._less = "", False  # "less red than orange"
         elif last.step and term and term.family == last.step[0] and term.family != COLOR:
