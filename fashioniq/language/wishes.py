@@ -176,10 +176,11 @@ def _unlike(
 
 
 def _between(wishes: Collection[Wish]) -> Iterator[Wish]:
-    """Wishes; of "not too short, not too long", what is neither, whatever the product is."""
-    mild = {(wish.family, wish.step) for wish in wishes if wish.step and wish.against}
+    """Wishes; of "not too short, not too long" and "longer, but not too long", what is neither, whatever the product
+    is."""
+    steps = {(wish.family, wish.step) for wish in wishes if wish.step}
     for wish in wishes:
-        both = wish.against and (wish.family, wish.step) in mild and (wish.family, -wish.step) in mild
+        both = wish.step and wish.against and (wish.family, -wish.step) in steps
         yield _only_denied(wish) if both else wish
 
 
