@@ -7,9 +7,10 @@ from functools import lru_cache
 from fashioniq.data.languages import Language, language
 from fashioniq.language.grammar import Grammar, split
 from fashioniq.language.spelling import Speller, single, words_said
-from fashioniq.language.terms import Term, Terms
+from fashioniq.language.terms import GARMENT, Term, Terms
 from fashioniq.language.tokens import key_of, keys_of
 
+_HEAD = 4  # letters of a garment that an unknown compound ends with, and of what is before it
 _SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
 _CAPTIONS, _KNOWN = (
     10_000,
@@ -41,9 +42,11 @@ class Corrections:
     def _guess(self, key: str) -> tuple[str, ...] | None:
         """Words that are meant by an unknown one: corrected, or split. None if none is."""
         if key in self._language:
-            return None
+            return self._headed(key)
         near = self._meant(key, 1)
         if near is None and (parts := self._parts(key)) is not None:
+            return parts
+        if near is None and (parts := self._headed(key)) is not None:
             return parts
         near = near or self._meant(key, None)
         return None if near is None else self.slip(near) or (self._terms.spelled_as(near),)
@@ -92,6 +95,15 @@ class Corrections:
                 one = key[:at].removesuffix(link)
                 if len(one) == at - len(link) >= 3 and self._whole(one):
                     return (self._terms.spelled_as(one), self._terms.spelled_as(key[at:]))
+        return None
+
+    def _headed(self, key: str) -> tuple[str, ...] | None:
+        """An unknown word and the garment that a compound ends with: "Sommerbluse"."""
+        for at in range(_HEAD, len(key) - _HEAD + 1) if self._rules.links else ():
+            term = self._terms.of.get(key[at:]) or self._stems.get(self._terms.stem(key[at:]))
+            garment = term is not None and term.labels and term.family == GARMENT
+            if garment and key[at:] not in self._rules.parts:
+                return (key[:at], self._terms.spelled_as(key[at:]))
         return None
 
     def _whole(self, key: str) -> bool:
