@@ -65,8 +65,11 @@ def continues(units: Sequence[Unit], at: int, family: str) -> bool:
 
 
 def before_verb(units: Sequence[Unit], at: int) -> int | None:
-    """Place of what is before this place, or before a verb and an article there: of red in "red is a no"."""
+    """Place of what is before this place, or before a verb and an article or a question mark there: of red in "red is
+    a no" and "red? no"."""
     number = at - 1
+    if number >= 0 and units[number].mark == "?":
+        number -= 1
     if number >= 0 and "article" in units[number].roles:
         number -= 1
     if number >= 0 and "copula" in units[number].roles:
