@@ -81,15 +81,18 @@ class Reader:
 
     def _place(self, tokens: Sequence[Token]) -> int | None:
         """Place of the product that is named by it: an ordinal after "the", "than" or "like", and before no other noun
-        than that of a garment.
+        than that of a garment, or a garment's at the beginning.
         """
         grammar = self.lexicon.grammar
         ordinals, before, nouns, other = grammar.places
-        for number, token in enumerate(tokens[1:], 1):
-            if token.key in ordinals and tokens[number - 1].key in before:
-                after = tokens[number + 1].key if number + 1 < len(tokens) else ""
-                if not after.isalnum() or after in nouns or (after in grammar.roles and after not in other):
-                    return ordinals[token.key]
+        for number, token in enumerate(tokens):
+            after, last = ([one.key for one in tokens[number + 1 : number + 3]] + ["", ""])[:2]
+            if token.key not in ordinals or (number and tokens[number - 1].key not in before):
+                continue
+            roles = grammar.roles.get(after, frozenset()) if after not in other else frozenset()
+            of_other = "kind" in roles and last in other  # "the second of May"
+            if after in nouns or (number and not of_other and (roles or not after.isalnum())):
+                return ordinals[token.key]
         return None
 
     def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:
