@@ -46,9 +46,10 @@ class OfferReader:
             rf"(?:(?P<word>{_any(split(given['between']))})\s*)?{bound('1')}"
             rf"\s*(?:{_any(split(given['to']), bounded=False)})\s*{bound('2')}{units}"
         )
+        about = _any(split(given["about"]))
         self._price = _compile(
             rf"(?:(?P<most>{_any(split(given['most']))})|(?P<least>{_any(split(given['least']))})"
-            rf"|(?P<about>{_any(split(given['about']))}))?\s*{bound('')}{units}"
+            rf"|(?P<about>{about}))?\s*:?\s*(?:{about}\s*)?{bound('')}{units}"
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
         self._weak = {folded(word) for name in ("weak_most", "weak_least") for word in split(given[name])}

@@ -77,6 +77,7 @@ hasn't got pockets => not pockets
 neither red nor floral => not red, not floral
 red isn't what I want => not red
 I don't like the stripes => not striped
+I am sixty-two, something red => red
 black? no. => not black
 black? No, red => not black, red
 is there one in red? no lace => red, not lace
