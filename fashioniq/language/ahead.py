@@ -8,6 +8,7 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
 
+_OF_THINGS = frozenset([COLOR, "pattern", "print", "fabric"])  # families that describe shoes and bags, too
 _SAYS_NOTHING = frozenset(["article", "filler", "shown"])
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
@@ -203,6 +204,19 @@ def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     return said is not None and (
         "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
     )
+
+
+def of_own(units: Sequence[Unit], at: int) -> bool:
+    """Whether a word describes something else that the shopper has: brown of "my brown boots"."""
+
+    def describes(unit: Unit) -> bool:
+        return unit.term is not None and bool(unit.term.labels) and unit.term.family in _OF_THINGS
+
+    before = next((unit for unit in reversed(units[:at]) if not describes(unit)), None)
+    after = next((unit for unit in units[at:] if not describes(unit)), None)
+    if before is None or after is None or after is units[at] or "own" not in before.roles:
+        return False
+    return after.unknown or (after.term is not None and not after.term.labels)
 
 
 def about_shown(units: Sequence[Unit], at: int, following: int, lexicon: Lexicon) -> bool:

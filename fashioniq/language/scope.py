@@ -70,6 +70,8 @@ class Scope:
             self._clause, self._joint = len(self.items), ""
 
     def _item(self, at: int, unit: Unit) -> None:
+        if ahead.of_own(self.units, at):
+            return
         if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
         if unit.noun:

@@ -187,6 +187,7 @@ lass den Gürtel weg => not gürtel
 den Gürtel weglassen bitte => not gürtel
 lass das Kleid rot => kleid, rot
 lass die Spitze weg => not spitze
+passend zu meinen roten Schuhen => ?schuhen
 Schwarz? Nein, Rot => not schwarz, rot
 das ist schwarz, ich will aber grün => grün
 eine andere Farbe als Rot => not rot
