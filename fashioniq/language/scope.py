@@ -60,6 +60,9 @@ class Scope:
             if len(self.items) == self._part and not ahead.unknown(self.units, self._denied_at):
                 self.unlike |= {unit.noun for unit in self._nouns}.intersection(self.rules.alternatives)
             self._deny_back(self._part)
+        if self._denial == "except" and not self._seen:  # "I like it, but not the color"
+            since = self.units[self._denied_at].start
+            self.unlike |= {unit.noun for unit in self._nouns if unit.start > since} & self.rules.alternatives
         self._denial, self._seen, self._less, self._complains = "", 0, False, False
         self._preferred = self._preferred and comma
         self._rather = self._rather and self._preferred
