@@ -103,6 +103,18 @@ def turns(units: Sequence[Unit], since: int, at: int, kind: str) -> bool:
     return bool(between) and after is not None and bool(after.roles & _TURNS)
 
 
+def too_unknown(units: Sequence[Unit], at: int) -> bool:
+    """Whether "too" is between a verb and an unknown adjective that ends the clause: "pink is too girly"."""
+    before = next(
+        (unit for unit in reversed(units[:at]) if "filler" not in unit.roles or "copula" in unit.roles), None
+    )
+    after = units[at + 1 : at + 3]
+    ends = len(after) == 1 or (
+        len(after) > 1 and (bool(after[1].mark) or bool(after[1].roles - _SAYS_NOTHING))
+    )
+    return before is not None and "copula" in before.roles and bool(after) and after[0].unknown and ends
+
+
 def left_out(units: Sequence[Unit], at: int) -> bool:
     """Whether "leave" is followed by something and by "out" or "off"."""
     one = next_said(units, at)

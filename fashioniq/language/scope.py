@@ -24,6 +24,11 @@ class ScopedUnit(NamedTuple):
     softly: bool = False  # denied by "less", "too" or "not so"; a step that only denies: "not so"
 
 
+def is_garment(unit: Unit) -> bool:
+    """Whether a unit is a garment, such as a dress."""
+    return unit.term is not None and unit.term.family == GARMENT
+
+
 class Scope:
     """What was said so far, and what is denied at this place of the sentence."""
 
@@ -48,9 +53,12 @@ class Scope:
         self._denial, self._seen, self._family, self._less = kind, 0, "", kind == "less"
         self._denied_at = at
 
-    def _deny_back(self, since: int) -> None:
+    def _deny_back(self, since: int, garments: bool = True) -> None:
+        """Deny what was said, but garments only if nothing else was: "red dresses are not for me"."""
+        kinds = [item for item in self.items[since:] if not is_garment(item.unit)]
+        denied = [item for item in kinds or (self.items[since:] if garments else []) if not item.step]
         self.items[since:] = [
-            item if item.step else item._replace(denied=True) for item in self.items[since:]
+            item._replace(denied=item.denied or item in denied) for item in self.items[since:]
         ]
 
     def _border(self, comma: bool = False) -> None:

@@ -115,6 +115,8 @@ class Sentence(Scope):
             self._preferred = self._preferred or "prefer" in roles
         elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
             self._deny("less", at)
+        elif "too" in roles and not self._denial and ahead.too_unknown(self.units, at):
+            self._deny_back(self._part, garments=False)
         elif "so" in roles and self._denial in ("not", "except") and not self._seen:
             self._less = True
         elif "so" in roles and self._complains and not self._denial:
