@@ -1,16 +1,18 @@
 """Limits of price, size and stock in a text."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from price_parser import Price
 
 from fashioniq.language.grammar import Grammar, split
-from fashioniq.language.tokens import folded
+from fashioniq.language.tokens import folded, tokens_of
 from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
 
 _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
+_CLAUSES = re.compile(r"[.,;:!?]")
 _ABOUT = 0.2  # what "about 50" allows above and below
 _WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
 Span = tuple[int, int]
@@ -24,7 +26,7 @@ class OfferReader:
         currencies = {
             word.lower(): code for code, words in given["currencies"].items() for word in split(words)
         }
-        self._currency_of = currencies
+        self._currency_of, self._roles, self._nouns = currencies, rules.roles, rules.nouns
         money = rf"(?:{_any(currencies, bounded=False)})(?![^\W\d_])"
         before, after = rf"(?:(?P<money%s>{money})\s*)?", rf"(?:\s*(?P<currency%s>{money}))?"
         said = {word: int(number) for number, words in given["numbers"].items() for word in split(words)}
@@ -131,12 +133,36 @@ class OfferReader:
         spans.append(match.span())
         limits = limits._replace(currency=currency or limits.currency)
         if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
+            if "least" in words and self._refused(match):
+                return limits._replace(most_minor=minor)
             return limits._replace(least_minor=minor)
         if "about" in words:
             return limits._replace(
                 least_minor=round(minor * (1 - _ABOUT)), most_minor=round(minor * (1 + _ABOUT))
             )
         return limits._replace(most_minor=minor)
+
+    def _refused(self, match: re.Match[str]) -> bool:
+        """Whether a clause denies a price: "I don't want to spend more than 60", "over 60 is too much"."""
+        before, after = match.string[: match.start()], match.string[match.end() :]
+        near = [token.key for token in tokens_of(_CLAUSES.split(before)[-1])]
+        while not all(map(self._functional, near)):
+            near = near[1:]
+        rest = [token.key for token in tokens_of(_CLAUSES.split(after)[0])]
+        return self._denies(near) or (all(map(self._functional, rest)) and self._denies(rest))
+
+    def _functional(self, key: str) -> bool:
+        return key in self._roles or key in self._nouns
+
+    def _denies(self, keys: Sequence[str]) -> bool:
+        """Whether one of these words denies, by itself or in a phrase: "not", "too much", but "don't mind" does not."""
+        pairs = [self._roles.get(f"{one} {other}") for one, other in pairwise(keys)]
+        around = zip(keys, (None, *pairs), (*pairs, None), strict=False)
+        return any(
+            (after or before or self._roles[key]) & {"not", "no"}
+            for key, before, after in around
+            if key in self._roles
+        )
 
     def _currency(self, match: re.Match[str], number: str) -> str | None:
         said = match[f"money{number}"] or match[f"currency{number}"]
