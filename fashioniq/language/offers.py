@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from price_parser import Price
 
 from fashioniq.language.grammar import Grammar, split
-from fashioniq.language.tokens import folded, tokens_of
+from fashioniq.language.tokens import Token, folded, tokens_of
 from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
 
 _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
@@ -130,39 +130,39 @@ class OfferReader:
             return limits
         if currency is None and "least" in words and self._aged.search(match.string[: match.start()]):
             return limits  # "for women over 50"
-        spans.append(match.span())
+        refused = self._refused(match) if "least" in words else None
+        spans.append(refused or match.span())
         limits = limits._replace(currency=currency or limits.currency)
         if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
-            if "least" in words and self._refused(match):
-                return limits._replace(most_minor=minor)
-            return limits._replace(least_minor=minor)
+            return limits._replace(most_minor=minor) if refused else limits._replace(least_minor=minor)
         if "about" in words:
             return limits._replace(
                 least_minor=round(minor * (1 - _ABOUT)), most_minor=round(minor * (1 + _ABOUT))
             )
         return limits._replace(most_minor=minor)
 
-    def _refused(self, match: re.Match[str]) -> bool:
-        """Whether a clause denies a price: "I don't want to spend more than 60", "over 60 is too much"."""
-        before, after = match.string[: match.start()], match.string[match.end() :]
-        near = [token.key for token in tokens_of(_CLAUSES.split(before)[-1])]
-        while not all(map(self._functional, near)):
-            near = near[1:]
-        rest = [token.key for token in tokens_of(_CLAUSES.split(after)[0])]
-        return self._denies(near) or (all(map(self._functional, rest)) and self._denies(rest))
+    def _refused(self, match: re.Match[str]) -> Span | None:
+        """Place of a price with its denial: "I don't want to spend more than 60", "over 60 is too much"; or None."""
+        start, end = match.span()
+        least = max((mark.end() for mark in _CLAUSES.finditer(match.string[:start])), default=0)
+        before = tokens_of(match.string[least:start])
+        after = tokens_of(_CLAUSES.split(match.string[end:])[0])
+        near = list(takewhile(self._functional, reversed(before)))[::-1]
+        denying = next((token for token, denies in self._denying(near) if denies), None)
+        if denying is not None:
+            return least + denying.start, end
+        refused = all(map(self._functional, after)) and any(denies for _, denies in self._denying(after))
+        return (start, end + after[-1].end) if refused else None
 
-    def _functional(self, key: str) -> bool:
-        return key in self._roles or key in self._nouns
+    def _functional(self, token: Token) -> bool:
+        return token.key in self._roles or token.key in self._nouns
 
-    def _denies(self, keys: Sequence[str]) -> bool:
-        """Whether one of these words denies, by itself or in a phrase: "not", "too much", but "don't mind" does not."""
-        pairs = [self._roles.get(f"{one} {other}") for one, other in pairwise(keys)]
-        around = zip(keys, (None, *pairs), (*pairs, None), strict=False)
-        return any(
-            (after or before or self._roles[key]) & {"not", "no"}
-            for key, before, after in around
-            if key in self._roles
-        )
+    def _denying(self, tokens: Sequence[Token]) -> Iterable[tuple[Token, bool]]:
+        """Whether each word denies, by itself or in a phrase: "not", "too much", but not "don't mind"."""
+        pairs = [self._roles.get(f"{one.key} {other.key}") for one, other in pairwise(tokens)]
+        for token, before, after in zip(tokens, (None, *pairs), (*pairs, None), strict=False):
+            roles = after or before or self._roles.get(token.key, frozenset())
+            yield token, bool(roles & {"not", "no"})
 
     def _currency(self, match: re.Match[str], number: str) -> str | None:
         said = match[f"money{number}"] or match[f"currency{number}"]

@@ -139,6 +139,11 @@ def test_limits_are_taken_back(phrase, what, english):
     ] is None
 
 
+def test_a_limit_that_is_denied_does_not_deny_what_follows(english):
+    request = english.read("I don't want to spend more than 60 on a red dress")
+    assert [(wish.text, wish.denied) for wish in request.wishes] == [("red", False)]
+
+
 def test_cheaper_and_dearer_are_about_the_price_of_the_product():
     assert OfferLimits().after(OfferLimits(cheaper=-1), 4999) == OfferLimits(most_minor=4998)
     assert OfferLimits(most_minor=9000).after(OfferLimits(cheaper=1), 4999) == OfferLimits(5000, 9000)
