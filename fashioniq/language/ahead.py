@@ -115,6 +115,11 @@ def too_unknown(units: Sequence[Unit], at: int) -> bool:
     return before is not None and "copula" in before.roles and bool(after) and after[0].unknown and ends
 
 
+def is_answer(units: Sequence[Unit], at: int) -> bool:
+    """Whether "no" is an answer, as a verb follows: "no I want red"."""
+    return any("assert" in unit.roles and len(unit.tokens) > 1 for unit in units[at + 1 : at + 2])
+
+
 def left_out(units: Sequence[Unit], at: int) -> bool:
     """Whether "leave" is followed by something and by "out" or "off"."""
     one = next_said(units, at)

@@ -152,6 +152,8 @@ class Sentence(Scope):
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
             return  # an answer: "no, red"
+        if "answer" in self.units[at].roles and ahead.is_answer(self.units, at):
+            return
         if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
             self._denial = ""  # "not without pockets"
             return

@@ -187,6 +187,7 @@ lass den Gürtel weg => not gürtel
 den Gürtel weglassen bitte => not gürtel
 lass das Kleid rot => kleid, rot
 lass die Spitze weg => not spitze
+nein ich möchte rot => rot
 Habt ihr nichts in Grün? => grün
 Haben Sie nichts Längeres? => length+
 Gibt es das nicht in Rot? => rot
