@@ -1,6 +1,6 @@
 """What is around a place in a text: pure functions of its units and the place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
 from fashioniq.language.lexicon import Lexicon
@@ -9,6 +9,7 @@ from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
 
 _OF_THINGS = frozenset([COLOR, "pattern", "print", "fabric"])  # families that describe shoes and bags, too
+_PARTS = frozenset(["detail", "trim"])
 _SAYS_NOTHING = frozenset(["article", "filler", "shown"])
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
@@ -47,11 +48,20 @@ def moves(units: Sequence[Unit], at: int) -> bool:
     return bool(before and after and before.labels and before.family == after.family)
 
 
-def listed(units: Sequence[Unit], at: int) -> bool:
-    """Whether a list goes on after a comma until "or"."""
-    for unit in units[at + 1 :]:
+def is_part(units: Sequence[Unit], at: int, parts: Collection[str]) -> bool:
+    """Whether a unit is one of these parts of a garment, or its trim, such as "bows"."""
+    term = units[at].term if at < len(units) and not units[at].roles else None
+    return bool(parts) and term is not None and (units[at].tokens[-1].key in parts or term.family in _PARTS)
+
+
+def listed(units: Sequence[Unit], at: int, parts: Collection[str] = ()) -> bool:
+    """Whether a list goes on after a comma until "or", or until "and" if it is one of parts of a garment."""
+    for number, unit in enumerate(units[at + 1 :], at + 1):
         if "or" in unit.roles:
             return True
+        if "and" in unit.roles and parts:
+            named = [place for place in range(at + 1, number) if units[place].term] + [number + 1]
+            return all(is_part(units, place, parts) for place in named)
         if not (unit.term or unit.mark == "," or "article" in unit.roles):
             return False
     return False

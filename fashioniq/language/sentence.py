@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fashioniq.language import ahead
 from fashioniq.language.lexicon import Lexicon
@@ -27,7 +27,7 @@ class Sentence(Scope):
         if unit.mark:
             if unit.mark == ",":
                 self._joint = ","
-                if not (self._denial and ahead.listed(self.units, at)):
+                if not (self._denial and ahead.listed(self.units, at, self._listed_parts())):
                     self._border(comma=True)
             else:
                 self._border()
@@ -134,7 +134,10 @@ class Sentence(Scope):
                     False,
                 )  # "has no print and is black", where prints have no labels
                 self._part = len(self.items)
-            if self._denial and self._seen and not ahead.continues(self.units, at, self._family):
+            goes_on = ahead.continues(self.units, at, self._family) or ahead.is_part(
+                self.units, at + 1, self._listed_parts()
+            )
+            if self._denial and self._seen and not goes_on:
                 # "too tight and short" are two steps, "less floral and short" has none
                 self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
                 self._part = len(self.items)
@@ -145,6 +148,10 @@ class Sentence(Scope):
         elif "shade" in roles or unit.term is not None or unit.step or unit.noun:
             return False
         return True
+
+    def _listed_parts(self) -> Collection[str]:
+        """Parts of a garment with which a denial such as "without" goes on after "and", or none."""
+        return self.rules.parts if "list" in self.units[self._denied_at].roles else ()
 
     def _denying(self, at: int, kind: str) -> None:
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
