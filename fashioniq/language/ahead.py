@@ -49,8 +49,9 @@ def moves(units: Sequence[Unit], at: int) -> bool:
 
 
 def is_part(units: Sequence[Unit], at: int, parts: Collection[str]) -> bool:
-    """Whether a unit is one of these parts of a garment, or its trim, such as "bows"."""
-    term = units[at].term if at < len(units) and not units[at].roles else None
+    """Whether a unit is one of these parts of a garment, or its trim, and no subject: "bows", but not "bows are"."""
+    is_named = at < len(units) and not units[at].roles and not _is_subject(units, at)
+    term = units[at].term if is_named else None
     return bool(parts) and term is not None and (units[at].tokens[-1].key in parts or term.family in _PARTS)
 
 
@@ -69,10 +70,16 @@ def listed(units: Sequence[Unit], at: int, parts: Collection[str] = ()) -> bool:
 
 def continues(units: Sequence[Unit], at: int, family: str) -> bool:
     """Whether a word of the same family follows after "and", without a verb."""
-    for unit in units[at + 1 :]:
+    for number, unit in enumerate(units[at + 1 :], at + 1):
         if "article" not in unit.roles:
-            return unit.term is not None and unit.step is None and unit.term.family == family
+            named = unit.term is not None and unit.step is None and unit.term.family == family
+            return named and not _is_subject(units, number)
     return False
+
+
+def _is_subject(units: Sequence[Unit], at: int) -> bool:
+    """Whether a verb such as "are" follows."""
+    return any("copula" in unit.roles for unit in units[at + 1 : at + 2])
 
 
 def before_verb(units: Sequence[Unit], at: int) -> int | None:
