@@ -130,6 +130,9 @@ class Scope:
         if item.step and not item.step[1]:
             self._seen += self._denial != "instead"  # of "not wide enough", about a collar
             return
+        if self._only_limits(item):
+            self._seen += 1
+            return
         self._correct(item)
         said = self.items[self._clause :]
         wanted = [one.unit for one in said if not (one.denied or one.step)]
@@ -139,6 +142,12 @@ class Scope:
         if self._denial and not ahead.common(item.unit, self.lexicon):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
+
+    def _only_limits(self, item: ScopedUnit) -> bool:
+        """Whether a denial is of too much of what is wanted: "long but not too long"."""
+        wanted = [one.unit for one in self.items[self._clause :] if not (one.denied or one.step)]
+        stem = self.lexicon.stem(item.unit.key)
+        return item.softly and any(unit.term and self.lexicon.stem(unit.key) == stem for unit in wanted)
 
     def _correct(self, item: ScopedUnit) -> None:
         """Leave out what a wish after "no wait" takes the place of: "red, no wait, green"."""

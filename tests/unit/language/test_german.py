@@ -187,6 +187,7 @@ lass den Gürtel weg => not gürtel
 den Gürtel weglassen bitte => not gürtel
 lass das Kleid rot => kleid, rot
 lass die Spitze weg => not spitze
+sportlicher, aber nicht zu sportlich => sportlich
 ohne Spitze und Schleife => not spitze, not schleife
 ohne Gürtel und rot => not gürtel, rot
 nein ich möchte rot => rot
