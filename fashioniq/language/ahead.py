@@ -8,7 +8,6 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
 
-_OF_THINGS = frozenset([COLOR, "pattern", "print", "fabric"])  # families that describe shoes and bags, too
 _PARTS = frozenset(["detail", "trim"])
 _SAYS_NOTHING = frozenset(["article", "filler", "shown"])
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
@@ -225,32 +224,6 @@ def asserts(unit: Unit, lexicon: Lexicon) -> bool:
 def common(unit: Unit, lexicon: Lexicon) -> bool:
     """Whether most products are so, which says nothing."""
     return unit.term is not None and bool(unit.term.labels) and unit.term.labels <= lexicon.common
-
-
-def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
-    """Whether a garment is of some kind: "short dresses", "a dress with lace"."""
-    for unit in units[max(0, at - 1) : at]:
-        if unit.unknown or (
-            unit.says and not unit.noun and (unit.term is None or unit.term.family != GARMENT)
-        ):
-            return True
-    said = next_said(units, at)
-    return said is not None and (
-        "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
-    )
-
-
-def of_own(units: Sequence[Unit], at: int) -> bool:
-    """Whether a word describes something else that the shopper has: brown of "my brown boots"."""
-
-    def describes(unit: Unit) -> bool:
-        return unit.term is not None and bool(unit.term.labels) and unit.term.family in _OF_THINGS
-
-    before = next((unit for unit in reversed(units[:at]) if not describes(unit)), None)
-    after = next((unit for unit in units[at:] if not describes(unit)), None)
-    if before is None or after is None or after is units[at] or "own" not in before.roles:
-        return False
-    return after.unknown or (after.term is not None and not after.term.labels)
 
 
 def about_shown(units: Sequence[Unit], at: int, following: int, lexicon: Lexicon) -> bool:

@@ -81,7 +81,7 @@ class Scope:
             self._clause, self._joint = len(self.items), ""
 
     def _item(self, at: int, unit: Unit) -> None:
-        if ahead.of_own(self.units, at):
+        if beside.of_own(self.units, at):
             return
         if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
@@ -114,7 +114,7 @@ class Scope:
             self._denial = ""  # "instead of red blue", "instead of the belt a bow"
         kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
         denied = bool(self._denial) and not kept
-        if denied and family == GARMENT and ahead.is_kind(self.units, at, self.lexicon):
+        if denied and family == GARMENT and beside.is_kind(self.units, at, self.lexicon):
             if not self._less:
                 return  # "no short dresses" says nothing against dresses
             denied = False
