@@ -8,7 +8,6 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
 
-_PARTS = frozenset(["detail", "trim"])
 _SAYS_NOTHING = frozenset(["article", "filler", "shown"])
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
@@ -47,38 +46,27 @@ def moves(units: Sequence[Unit], at: int) -> bool:
     return bool(before and after and before.labels and before.family == after.family)
 
 
-def is_part(units: Sequence[Unit], at: int, parts: Collection[str]) -> bool:
-    """Whether a unit is one of these parts of a garment, or its trim, and no subject: "bows", but not "bows are"."""
-    is_named = at < len(units) and not units[at].roles and not _is_subject(units, at)
-    term = units[at].term if is_named else None
-    return bool(parts) and term is not None and (units[at].tokens[-1].key in parts or term.family in _PARTS)
-
-
-def listed(units: Sequence[Unit], at: int, parts: Collection[str] = ()) -> bool:
-    """Whether a list goes on after a comma until "or", or until "and" if it is one of parts of a garment."""
+def listed(units: Sequence[Unit], at: int, families: Collection[str] = ()) -> bool:
+    """Whether a list goes on after a comma until "or", or until "and" if all of it is of these families."""
     for number, unit in enumerate(units[at + 1 :], at + 1):
         if "or" in unit.roles:
             return True
-        if "and" in unit.roles and parts:
-            named = [place for place in range(at + 1, number) if units[place].term] + [number + 1]
-            return all(is_part(units, place, parts) for place in named)
+        if "and" in unit.roles and families:
+            said = [one.term for one in units[at + 1 : number + 2] if not (one.mark or one is unit)]
+            return all(term is not None and term.family in families for term in said)
         if not (unit.term or unit.mark == "," or "article" in unit.roles):
             return False
     return False
 
 
-def continues(units: Sequence[Unit], at: int, family: str) -> bool:
-    """Whether a word of the same family follows after "and", without a verb."""
+def continues(units: Sequence[Unit], at: int, family: str, parts: Collection[str]) -> bool:
+    """Whether a word of a family, or without an article one of some others, follows after "and", without a verb."""
     for number, unit in enumerate(units[at + 1 :], at + 1):
         if "article" not in unit.roles:
-            named = unit.term is not None and unit.step is None and unit.term.family == family
-            return named and not _is_subject(units, number)
+            verb = any("copula" in other.roles for other in units[number + 1 : number + 2])
+            families = {family, *parts} if number == at + 1 else {family}
+            return unit.term is not None and unit.step is None and unit.term.family in families and not verb
     return False
-
-
-def _is_subject(units: Sequence[Unit], at: int) -> bool:
-    """Whether a verb such as "are" follows."""
-    return any("copula" in unit.roles for unit in units[at + 1 : at + 2])
 
 
 def before_verb(units: Sequence[Unit], at: int) -> int | None:
@@ -117,23 +105,6 @@ def turns(units: Sequence[Unit], since: int, at: int, kind: str) -> bool:
         return False  # "stripes are not for me and …"
     after = next((unit for unit in units[at + 1 :] if not unit.roles or unit.roles - _SAYS_NOTHING), None)
     return bool(between) and after is not None and bool(after.roles & _TURNS)
-
-
-def too_unknown(units: Sequence[Unit], at: int) -> bool:
-    """Whether "too" is between a verb and an unknown adjective that ends the clause: "pink is too girly"."""
-    before = next(
-        (unit for unit in reversed(units[:at]) if "filler" not in unit.roles or "copula" in unit.roles), None
-    )
-    after = units[at + 1 : at + 3]
-    ends = len(after) == 1 or (
-        len(after) > 1 and (bool(after[1].mark) or bool(after[1].roles - _SAYS_NOTHING))
-    )
-    return before is not None and "copula" in before.roles and bool(after) and after[0].unknown and ends
-
-
-def is_answer(units: Sequence[Unit], at: int) -> bool:
-    """Whether "no" is an answer, as a verb follows: "no I want red"."""
-    return any("assert" in unit.roles and len(unit.tokens) > 1 for unit in units[at + 1 : at + 2])
 
 
 def left_out(units: Sequence[Unit], at: int) -> bool:

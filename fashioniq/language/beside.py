@@ -9,7 +9,6 @@ from fashioniq.language.terms import COLOR, GARMENT, NAME
 
 _PARTS = frozenset(["detail", "neck", "sleeves"])
 _MODIFY = frozenset([COLOR, "pattern", "fabric"])  # of what may be between "longer" and "sleeves"
-_OF_THINGS = frozenset([COLOR, "pattern", "print", "fabric"])  # families that describe shoes and bags, too
 _ENDS = frozenset(["and", "or", "but", "assert"])
 
 
@@ -88,35 +87,13 @@ def inflected(units: Sequence[Unit], at: int) -> bool:
     return "article" in units[at - 1].roles and following is not None and following.family == GARMENT
 
 
-def of_own(units: Sequence[Unit], at: int) -> bool:
-    """Whether a word is about something else that the shopper has: brown of "my brown boots", "with my skirt"."""
-    start, end = at, at
-    while start and _describes(units[start - 1]):
-        start -= 1
-    while end < len(units) and _describes(units[end]):
-        end += 1
-    if not start or "own" not in units[start - 1].roles:
-        return False
-    goes_with = start > 1 and bool(units[start - 2].roles & {"becomes", "kind"})
-    term = units[end].term if end < len(units) else None
-    if term is not None and term.family == GARMENT and term.labels:
-        return goes_with
-    return at < end < len(units) and (units[end].unknown or (term is not None and not term.labels))
-
-
-def _describes(unit: Unit) -> bool:
-    """Whether a label is one of a family that describes shoes and bags, too."""
-    return unit.term is not None and bool(unit.term.labels) and unit.term.family in _OF_THINGS
-
-
 def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     """Whether a garment is of some kind: "short dresses", "a dress with lace"."""
-    for unit in units[max(0, at - 1) : at]:
-        if unit.unknown or (
-            unit.says and not unit.noun and (unit.term is None or unit.term.family != GARMENT)
-        ):
-            return True
     said = next_said(units, at)
-    return said is not None and (
+    after = said is not None and (
         "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
+    )
+    return after or any(
+        unit.unknown or (unit.says and not unit.noun and not (unit.term and unit.term.family == GARMENT))
+        for unit in units[max(0, at - 1) : at]
     )

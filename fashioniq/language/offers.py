@@ -1,18 +1,16 @@
 """Limits of price, size and stock in a text."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise, takewhile
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from price_parser import Price
 
 from fashioniq.language.grammar import Grammar, split
-from fashioniq.language.tokens import Token, folded, tokens_of
+from fashioniq.language.tokens import folded, tokens_of
 from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
 
 _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
-_CLAUSES = re.compile(r"[.,;:!?]")
 _ABOUT = 0.2  # what "about 50" allows above and below
 _WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
 Span = tuple[int, int]
@@ -130,39 +128,28 @@ class OfferReader:
             return limits
         if currency is None and "least" in words and self._aged.search(match.string[: match.start()]):
             return limits  # "for women over 50"
-        refused = self._refused(match) if "least" in words else None
-        spans.append(refused or match.span())
+        refused = self._refused(match.string[: match.start()]) if "least" in words else None
+        spans.append((match.start() if refused is None else refused, match.end()))
         limits = limits._replace(currency=currency or limits.currency)
         if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
-            return limits._replace(most_minor=minor) if refused else limits._replace(least_minor=minor)
+            if refused is None:
+                return limits._replace(least_minor=minor)
+            return limits._replace(most_minor=minor)
         if "about" in words:
             return limits._replace(
                 least_minor=round(minor * (1 - _ABOUT)), most_minor=round(minor * (1 + _ABOUT))
             )
         return limits._replace(most_minor=minor)
 
-    def _refused(self, match: re.Match[str]) -> Span | None:
-        """Place of a price with its denial: "I don't want to spend more than 60", "over 60 is too much"; or None."""
-        start, end = match.span()
-        least = max((mark.end() for mark in _CLAUSES.finditer(match.string[:start])), default=0)
-        before = tokens_of(match.string[least:start])
-        after = tokens_of(_CLAUSES.split(match.string[end:])[0])
-        near = list(takewhile(self._functional, reversed(before)))[::-1]
-        denying = next((token for token, denies in self._denying(near) if denies), None)
-        if denying is not None:
-            return least + denying.start, end
-        refused = all(map(self._functional, after)) and any(denies for _, denies in self._denying(after))
-        return (start, end + after[-1].end) if refused else None
-
-    def _functional(self, token: Token) -> bool:
-        return token.key in self._roles or token.key in self._nouns
-
-    def _denying(self, tokens: Sequence[Token]) -> Iterable[tuple[Token, bool]]:
-        """Whether each word denies, by itself or in a phrase: "not", "too much", but not "don't mind"."""
-        pairs = [self._roles.get(f"{one.key} {other.key}") for one, other in pairwise(tokens)]
-        for token, before, after in zip(tokens, (None, *pairs), (*pairs, None), strict=False):
-            roles = after or before or self._roles.get(token.key, frozenset())
-            yield token, bool(roles & {"not", "no"})
+    def _refused(self, text: str) -> int | None:
+        """Place of what denies the price after a text, or None: "don't want to spend"."""
+        for token in reversed(tokens_of(text)):
+            roles = self._roles.get(token.key, ())
+            if {"not", "no"}.intersection(roles):
+                return token.start
+            if not roles and token.key not in self._nouns:
+                return None
+        return None
 
     def _currency(self, match: re.Match[str], number: str) -> str | None:
         said = match[f"money{number}"] or match[f"currency{number}"]

@@ -24,11 +24,6 @@ class ScopedUnit(NamedTuple):
     softly: bool = False  # denied by "less", "too" or "not so"; a step that only denies: "not so"
 
 
-def is_garment(unit: Unit) -> bool:
-    """Whether a unit is a garment, such as a dress."""
-    return unit.term is not None and unit.term.family == GARMENT
-
-
 class Scope:
     """What was said so far, and what is denied at this place of the sentence."""
 
@@ -53,12 +48,9 @@ class Scope:
         self._denial, self._seen, self._family, self._less = kind, 0, "", kind == "less"
         self._denied_at = at
 
-    def _deny_back(self, since: int, garments: bool = True) -> None:
-        """Deny what was said, but garments only if nothing else was: "red dresses are not for me"."""
-        kinds = [item for item in self.items[since:] if not is_garment(item.unit)]
-        denied = [item for item in kinds or (self.items[since:] if garments else []) if not item.step]
+    def _deny_back(self, since: int) -> None:
         self.items[since:] = [
-            item._replace(denied=item.denied or item in denied) for item in self.items[since:]
+            item if item.step else item._replace(denied=True) for item in self.items[since:]
         ]
 
     def _border(self, comma: bool = False) -> None:
@@ -81,8 +73,6 @@ class Scope:
             self._clause, self._joint = len(self.items), ""
 
     def _item(self, at: int, unit: Unit) -> None:
-        if beside.of_own(self.units, at):
-            return
         if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
         if unit.noun:
@@ -130,9 +120,10 @@ class Scope:
         if item.step and not item.step[1]:
             self._seen += self._denial != "instead"  # of "not wide enough", about a collar
             return
-        if self._only_limits(item):
+        wished = [one.unit.key for one in self.items[self._clause :] if not (one.denied or one.step)]
+        if item.softly and self.lexicon.stem(item.unit.key) in map(self.lexicon.stem, wished):
             self._seen += 1
-            return
+            return  # "long but not too long"
         self._correct(item)
         said = self.items[self._clause :]
         wanted = [one.unit for one in said if not (one.denied or one.step)]
@@ -142,12 +133,6 @@ class Scope:
         if self._denial and not ahead.common(item.unit, self.lexicon):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
-
-    def _only_limits(self, item: ScopedUnit) -> bool:
-        """Whether a denial is of too much of what is wanted: "long but not too long"."""
-        wanted = [one.unit for one in self.items[self._clause :] if not (one.denied or one.step)]
-        stem = self.lexicon.stem(item.unit.key)
-        return item.softly and any(unit.term and self.lexicon.stem(unit.key) == stem for unit in wanted)
 
     def _correct(self, item: ScopedUnit) -> None:
         """Leave out what a wish after "no wait" takes the place of: "red, no wait, green"."""

@@ -10,6 +10,7 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
 from fashioniq.language.terms import LENGTH
 
+_LISTED = ("detail", "trim", "fabric", "neck")
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
 
@@ -27,7 +28,7 @@ class Sentence(Scope):
         if unit.mark:
             if unit.mark == ",":
                 self._joint = ","
-                if not (self._denial and ahead.listed(self.units, at, self._listed_parts())):
+                if not (self._denial and ahead.listed(self.units, at, self._parts_listed())):
                     self._border(comma=True)
             else:
                 self._border()
@@ -115,8 +116,6 @@ class Sentence(Scope):
             self._preferred = self._preferred or "prefer" in roles
         elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
             self._deny("less", at)
-        elif "too" in roles and not self._denial and ahead.too_unknown(self.units, at):
-            self._deny_back(self._part, garments=False)
         elif "so" in roles and self._denial in ("not", "except") and not self._seen:
             self._less = True
         elif "so" in roles and self._complains and not self._denial:
@@ -134,9 +133,8 @@ class Sentence(Scope):
                     False,
                 )  # "has no print and is black", where prints have no labels
                 self._part = len(self.items)
-            goes_on = ahead.continues(self.units, at, self._family) or ahead.is_part(
-                self.units, at + 1, self._listed_parts()
-            )
+            parts = self._parts_listed() if self._family in _LISTED else ()
+            goes_on = ahead.continues(self.units, at, self._family, parts)
             if self._denial and self._seen and not goes_on:
                 # "too tight and short" are two steps, "less floral and short" has none
                 self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
@@ -149,9 +147,9 @@ class Sentence(Scope):
             return False
         return True
 
-    def _listed_parts(self) -> Collection[str]:
-        """Parts of a garment with which a denial such as "without" goes on after "and", or none."""
-        return self.rules.parts if "list" in self.units[self._denied_at].roles else ()
+    def _parts_listed(self) -> Collection[str]:
+        """Families of parts, with which a denial such as "without" goes on after "and": "without lace and bows"."""
+        return _LISTED[:2] if "list" in self.units[self._denied_at].roles else ()
 
     def _denying(self, at: int, kind: str) -> None:
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
@@ -159,8 +157,10 @@ class Sentence(Scope):
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
             return  # an answer: "no, red"
-        if "answer" in self.units[at].roles and ahead.is_answer(self.units, at):
-            return
+        if "answer" in self.units[at].roles and any(
+            "assert" in unit.roles and len(unit.tokens) > 1 for unit in self.units[at + 1 : at + 2]
+        ):
+            return  # "no I want red"
         if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
             self._denial = ""  # "not without pockets"
             return

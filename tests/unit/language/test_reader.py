@@ -291,9 +291,7 @@ def test_a_garment_that_most_products_are_says_something_if_many_are_another(shi
         ("not a dress but a skirt", "not dress, skirt"),
         ("instead of a red dress a black skirt", "not red, black, skirt"),
         ("a skirt, not a red dress", "skirt, not red"),
-        ("red dresses are not for me", "not red, dress"),
         ("dresses are not for me", "not dress"),
-        ("the dress is too girly", "dress, ?girly"),
     ],
 )
 def test_the_kind_of_a_garment_is_denied_and_not_the_garment(phrase, expected):
