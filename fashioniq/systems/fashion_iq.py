@@ -28,10 +28,9 @@ from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.trained import load_retriever, load_simulator
 from fashioniq.runs.training_data import Selection, data_of
 from fashioniq.runs.wording import with_words_of
-from fashioniq.systems.recorded_sessions import check_sessions, session_tasks
+from fashioniq.systems.recorded_sessions import BatchOf, check_sessions, recorded_dialogs, session_tasks
 from fashioniq.users.by_name import named_user
-from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
-from fashioniq.users.recorded import RecordedReplies
+from fashioniq.users.noisy import NoisyUser, chances
 
 
 def load(run: Path, chosen: Selection) -> System:
@@ -54,25 +53,12 @@ def load(run: Path, chosen: Selection) -> System:
 
 @dataclass(frozen=True)
 class DialogPlan:
-    """Dialogs of an evaluation: targets N and first items N as positions, and a user or recorded words N×L.
+    """Dialogs of an evaluation: their number and turns, and what describes their user."""
 
-    `texts` are the recorded replies as they were typed. `facts` describe the user.
-    """
-
-    target_N: Tensor
-    first_N: Tensor
+    count: int
     turns: int
-    user: User | None
-    words_NL: Tensor | None
+    batch: BatchOf
     facts: dict[str, Any]
-    texts: Sequence[str] | None = None
-
-    def batch(self, system: System, rows: Sequence[int]) -> Batch:
-        """Dialogs with these numbers."""
-        row_B = torch.tensor(list(rows), device=self.target_N.device)
-        texts = None if self.texts is None else [[self.texts[row]] for row in rows]
-        user = self.user or RecordedReplies.of_words(self.words_NL[row_B].unsqueeze(1), texts)  # type: ignore[index]
-        return Batch(system, user, self.target_N[row_B], Message(item_B=self.first_N[row_B]))
 
 
 Wrap = Callable[[EvaluationInputs, Gallery], tuple[Retriever, dict[str, Any]]]
@@ -87,16 +73,19 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     """
     assert options.run is not None, "the folder of the results depends on it"
     check_sessions(options)
-    parts = parts_of(options, options.run)
-    if options.only_user == "sessions":
-        return session_tasks(options, parts)
+    parts, of_sessions = parts_of(options, options.run), options.only_user == "sessions"
     gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
-    retriever, further = wrap(parts, gallery) if wrap else (parts.retriever, {})
-    system = System(retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
-    advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
-    if wrap is None and options.score == "words":
+    system = System(parts.retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
+    further: dict[str, Any] = {}
+    if wrap and not of_sessions:
+        retriever, further = wrap(parts, gallery)
+        system = replace(system, retriever=retriever)
+    elif options.score == "words":
         system = with_words_of(system, options.run, parts.catalog, parts.vocabulary)
+    if of_sessions:
+        return session_tasks(options, parts, system)
+    advice = f"{options.run} has diverged; train it again with a lower --learning-rate"
     plan = _recorded(options, parts, system) if options.only_user == "human" else _simulated(options, parts)
     index = None
     if options.index:
@@ -111,7 +100,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
         Task(
             name=f"dialogs of {options.split}",
             protocol="Fashion IQ dialogs",
-            count=len(plan.target_N),
+            count=plan.count,
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
             facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
@@ -119,7 +108,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             truth=parts.truth,
             retriever=parts.about.provenance or None,
             cards=cards,
-            repeated=plan.user is None,
+            repeated=options.only_user == "human",
             advice=advice,
         )
     ]
@@ -128,8 +117,8 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
 @torch.no_grad()
 def _sample_queries(system: System, plan: DialogPlan, batch_size: int) -> Tensor:
     """Queries Q×D of one batch of dialogs, spread evenly over the plan; the search is exact."""
-    count = len(plan.target_N)
-    _, user, target_B, first = plan.batch(system, range(0, count, -(-count // batch_size)))
+    rows = range(0, plan.count, -(-plan.count // batch_size))
+    _, user, target_B, first = plan.batch(system, rows)
     return rollout(system, user, target_B, first, plan.turns).query_BTD.flatten(0, 1)
 
 
@@ -162,9 +151,12 @@ def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
         chance_TNL = chances(options.seed, options.turns, len(items), max_words, parts.device)
         user = NoisyUser(user, options.word_noise, parts.vocabulary, chance_TNL)
     first_N = _first_shown(len(items), options.seed).to(parts.device)
-    facts = of_user | {"errors": options.word_noise}
-    target_N = torch.arange(len(items), device=parts.device)
-    return DialogPlan(target_N, first_N, options.turns, user, words_NL=None, facts=facts)
+
+    def batch(system: System, rows: Sequence[int]) -> Batch:
+        target_B = torch.tensor(list(rows), device=parts.device)
+        return Batch(system, user, target_B, Message(item_B=first_N[target_B]))
+
+    return DialogPlan(len(items), options.turns, batch, of_user | {"errors": options.word_noise})
 
 
 def _captioner(options: EvalDialogs, parts: EvaluationInputs) -> tuple[User, dict[str, Any], int]:
@@ -197,21 +189,15 @@ def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> 
     """Plan of the captioned pairs of the split, one turn each: the candidate is shown, the captions are the
     feedback.
     """
-    position_of, vocabulary = parts.items.positions, parts.vocabulary
     pairs = pairs_with_features(parts.catalog, parts.store, options.split)
-    rows = [
-        (position_of[pair.target], position_of[pair.candidate], text)
+    each = options.captions == "each"
+    dialogs = [
+        (pair.target, [(pair.candidate, text)])
         for pair in pairs
-        for text in (pair.captions if options.captions == "each" else (" and ".join(pair.captions),))
+        for text in (pair.captions if each else (" and ".join(pair.captions),))
         if pair.target
     ]
-    target_N, first_N = (torch.tensor([row[side] for row in rows], device=parts.device) for side in (0, 1))
-    longest = parts.retriever.max_words * (1 if options.captions == "each" else 2)
-    texts = [text for *_, text in rows]
-    words_NL = vocabulary.encode([system.corrected(text) for text in texts], longest)
-    if options.word_noise:
-        chance_NL = chances(options.seed, 1, *words_NL.shape)[0]
-        words_NL = corrupt(words_NL, options.word_noise, chance_NL, negation(vocabulary))
+    longest = parts.retriever.max_words * (1 if each else 2)
     facts = {
         "user": f"recorded captions, {options.captions}",
         "captions": parts.catalog.captions_origin,
@@ -220,12 +206,4 @@ def _recorded(options: EvalDialogs, parts: EvaluationInputs, system: System) -> 
         "pairs": len(pairs),
         "coverage_of_pairs": len(pairs) / len(parts.catalog.pairs(options.split)),
     }
-    return DialogPlan(
-        target_N,
-        first_N,
-        1,
-        user=None,
-        words_NL=words_NL.to(parts.device),
-        facts=facts,
-        texts=None if options.word_noise else texts,
-    )
+    return DialogPlan(len(dialogs), 1, recorded_dialogs(options, parts, system, dialogs, longest), facts)
