@@ -1,7 +1,9 @@
-"""Askers with offers fixed in advance: recorded questions, or the same questions for all dialogs."""
+"""Askers with offers fixed in advance: recorded questions or products, or the same questions for all dialogs."""
 
 import random
 from collections.abc import Sequence
+
+from torch import Tensor
 
 from fashioniq.data.dialogues import Dialogue
 from fashioniq.files import UserError
@@ -22,6 +24,11 @@ class RecordedOffers:
         if len(state.turns) >= len(self.offers):
             raise UserError(f"only {len(self.offers) - 1} questions are available; use fewer --rounds")
         return self.offers[len(state.turns)]
+
+
+def recorded_items(item_BT: Tensor) -> RecordedOffers:
+    """Create an asker that shows what sessions showed: items B×T, as positions."""
+    return RecordedOffers([Message(item_B=item_B) for item_B in item_BT.unbind(1)])
 
 
 def recorded_questions(dialogues: Sequence[Dialogue], unmarked: str = "") -> RecordedOffers:

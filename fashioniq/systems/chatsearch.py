@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fashioniq.askers.recorded import RecordedOffers
-from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.askers.recorded import RecordedOffers, recorded_items
 from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversation_records import (
     SUBTASKS,
@@ -198,12 +197,12 @@ def _retriever(
             for part in rows.split(settings.batch_size):
                 said = [one for row in part.tolist() for one in steps[row]]
                 item_BT = torch.tensor([items.positions[name] for name, _ in said], device=device)
-                asker = RecordedItems(item_BT.view(-1, turns))
+                asker = recorded_items(item_BT.view(-1, turns))
                 words_RL = vocabulary.encode([text for _, text in said], model.max_words * CAPTIONS)
                 user = RecordedReplies.of_words(words_RL.view(len(part), turns, -1).to(device))
                 system = System(model, asker, gallery)
                 unused_B = torch.zeros(len(part), dtype=torch.long, device=device)  # neither uses the target
-                dialogs = rollout(system, user, unused_B, asker.first, turns, rank=False)
+                dialogs = rollout(system, user, unused_B, asker.offers[0], turns, rank=False)
                 query_QD[part] = dialogs.state.queries[-1].vector_BD.cpu()
         return Found(query_QD)
 

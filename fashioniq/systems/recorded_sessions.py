@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.askers.recorded import recorded_items
 from fashioniq.config import EvalDialogs
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.facts import SessionFacts
@@ -109,10 +109,10 @@ def recorded_dialogs(
 
     def batch(system: System, rows: Sequence[int]) -> Batch:
         row_B = torch.tensor(list(rows), device=parts.device)
-        asker = RecordedItems(item_NT[row_B])
+        asker = recorded_items(item_NT[row_B])
         texts = None if options.word_noise else [[text for _, text in dialogs[row][1]] for row in rows]
         user = RecordedReplies.of_words(words_NTL[row_B], texts)
-        return Batch(replace(system, asker=asker), user, target_N[row_B], asker.first)
+        return Batch(replace(system, asker=asker), user, target_N[row_B], asker.offers[0])
 
     return batch
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.askers.recorded import recorded_items
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
@@ -161,10 +161,11 @@ class RecordedTurns:
     def dialogs(self, row_B: Tensor, device: torch.device) -> DialogStarts:
         """Return the dialogs of some rows."""
         row_B = row_B.cpu()
-        asker = RecordedItems(self.item_NT[row_B].to(device))
+        item_BT = self.item_NT[row_B].to(device)
         user = RecordedReplies.of_words(self.words_NTL[row_B].to(device))
-        first_B = asker.item_BT[:, 0]
-        return DialogStarts(self.target_N[row_B].to(device), first_B, user, self.item_NT.shape[1], asker)
+        return DialogStarts(
+            self.target_N[row_B].to(device), item_BT[:, 0], user, item_BT.shape[1], recorded_items(item_BT)
+        )
 
 
 class RecordedDialogs:

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from fashioniq.askers.recorded_items import RecordedItems
+from fashioniq.askers.recorded import recorded_items
 from fashioniq.data.items import Items
 from fashioniq.data.words import Vocabulary
-from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.users.recorded import RecordedReplies
@@ -31,9 +30,9 @@ def gallery():
 def test_a_session_shows_and_says_what_was_recorded(gallery):
     item_BT, target_B = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([2, 0])
     words_BTL = torch.arange(4, 16).view(2, 3, 2)
-    asker = RecordedItems(item_BT)
+    asker = recorded_items(item_BT)
     system = System(Shown(), asker, gallery)
-    dialogs = rollout(system, RecordedReplies.of_words(words_BTL), target_B, asker.first, turns=3)
+    dialogs = rollout(system, RecordedReplies.of_words(words_BTL), target_B, asker.offers[0], turns=3)
     assert torch.equal(dialogs.shown_BT, item_BT)
     assert torch.equal(torch.stack([turn.words_BL for turn in dialogs.state.turns], 1), words_BTL)
     # one other product is as near as all others, and ties are broken by the order of the gallery
@@ -44,12 +43,12 @@ def test_a_log_has_what_was_shown_and_the_words_or_the_texts_that_were_said(gall
     item_BT, target_B = torch.tensor([[0, 1], [3, 4]]), torch.tensor([2, 0])
     vocabulary = Vocabulary(["red", "blue", "long", "short"])
     words_BTL = vocabulary.encode(["red", "blue", "long", "short"], 2).view(2, 2, 2)
-    asker = RecordedItems(item_BT)
+    asker = recorded_items(item_BT)
     system = System(Shown(), asker, gallery, vocabulary)
 
     def logged(texts, known):
         user = RecordedReplies.of_words(words_BTL, texts)
-        turns = rollout(system, user, target_B, asker.first, 2).logged(gallery.items.ids, known)
+        turns = rollout(system, user, target_B, asker.offers[0], 2).logged(gallery.items.ids, known)
         return [[(turn.words, turn.rank, turn.offer.item, turn.reply.text) for turn in one] for one in turns]
 
     assert logged(None, vocabulary) == [
@@ -59,16 +58,3 @@ def test_a_log_has_what_was_shown_and_the_words_or_the_texts_that_were_said(gall
     typed = [["Red!", "BLUE"], ["looong", "short."]]
     found = logged(typed, vocabulary)
     assert [[text for *_, text in one] for one in found] == typed
-
-
-def test_more_turns_than_recorded_are_an_error(gallery):
-    asker = RecordedItems(torch.tensor([[0, 1]]))
-    words_BTL = torch.full((1, 3, 2), 4)
-    with pytest.raises(UserError, match="only 2 turns"):
-        rollout(
-            System(Shown(), asker, gallery),
-            RecordedReplies.of_words(words_BTL),
-            torch.tensor([2]),
-            asker.first,
-            3,
-        )

@@ -233,7 +233,7 @@ def test_sessions_of_people_are_a_source_and_their_steps_are_examples(shop, sett
     source.enter("train", 0, torch.device("cpu"))
     drawn = [source.train(torch.arange(4), step) for step in range(30)]
     [longer] = {
-        tuple(ids[one] for one in [*some.asker.item_BT[0], some.target_B[0]])
+        tuple(ids[one] for one in [*(offer.item_B[0] for offer in some.asker.offers), some.target_B[0]])
         for some in drawn
         if some.turns == 2
     }
