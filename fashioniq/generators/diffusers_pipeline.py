@@ -30,20 +30,14 @@ class Settings:
     """Settings of a pipeline's pictures; None is the usual value of the pipeline.
 
     `size` is the side of the picture in pixels, `tokens` the limit of T5 on the length of a prompt (that of
-    CLIP is fixed), `dtype` the number format on the device. After `seconds`, a picture is given up.
+    CLIP is fixed), `dtype` the number format on the device.
     """
 
     steps: int | None = None
     guidance: float | None = None
     size: int | None = None
     tokens: int | None = None
-    negative_prompt: str = ""
     dtype: Literal["float32", "float16", "bfloat16"] | None = None
-    seconds: float | None = None
-
-
-class _TooLate(Exception):
-    pass
 
 
 class DiffusersPipeline:
@@ -63,22 +57,23 @@ class DiffusersPipeline:
         if "prompt" not in self._parameters:
             raise UserError(f"{name} does not generate pictures from texts; give another pipeline")
         self.settings = _complete(self._pipeline, self._parameters, settings or Settings())
-        if self.settings.negative_prompt and not self._uses_negative_prompt():
-            raise UserError(f"{name} ignores negative prompts with these settings; give none")
         parts = [getattr(self._pipeline, part, None) for part in ("tokenizer", "tokenizer_2", "tokenizer_3")]
         self._tokenizers = [part for part in parts if part is not None]
         for tokenizer in self._tokenizers:  # no warning about the first long prompt: `sent` reports all
             tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True
         self._name, self._worked = name, False
-        shown = asdict(self.settings)
-        del shown["seconds"]
         self.identity: Mapping[str, Any] = {
             "backend": "diffusers",
             "model": Path(name).name if Path(name).is_dir() else name,
             "revision": revision,
             "pipeline": type(self._pipeline).__name__,
             **_scheduler(self._pipeline),
-            **shown,
+            "steps": self.settings.steps,
+            "guidance": self.settings.guidance,
+            "size": self.settings.size,
+            "tokens": self.settings.tokens,
+            "negative_prompt": "",  # which cached pictures have
+            "dtype": self.settings.dtype,
         }
 
     def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
@@ -94,11 +89,8 @@ class DiffusersPipeline:
         prompt = request.prompt.encode(errors="replace").decode()  # half a surrogate pair has no tokens
         outcome = Generated(None, "error", request.seed, self._sent(prompt))
         try:
-            output = self._pipeline(prompt, **self._options(request.seed, began))
+            output = self._pipeline(prompt, **self._options(request.seed))
             pixels, flags = output.images[0], getattr(output, "nsfw_content_detected", None)
-        except _TooLate:
-            reason = f"not generated within {self.settings.seconds:g} seconds"
-            outcome = outcome._replace(status="timeout", reason=reason)
         except Exception as error:  # pipelines raise all kinds
             if not self._worked:
                 raise UserError(
@@ -110,22 +102,14 @@ class DiffusersPipeline:
             outcome = self._judged(outcome, pixels, bool(flags and flags[0]))
         return outcome._replace(seconds=monotonic() - began)
 
-    def _options(self, seed: int, began: float) -> dict[str, Any]:
+    def _options(self, seed: int) -> dict[str, Any]:
         settings = self.settings
-
-        def check_time(pipeline: Any, step: int, time: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-            if settings.seconds is not None and monotonic() - began > settings.seconds:
-                raise _TooLate
-            return tensors
-
         options = {
             "num_inference_steps": settings.steps,
             "guidance_scale": settings.guidance,
             "height": settings.size,
             "width": settings.size,
             "max_sequence_length": settings.tokens,
-            "negative_prompt": settings.negative_prompt or None,
-            "callback_on_step_end": check_time,
         }
         known = {
             key: value for key, value in options.items() if key in self._parameters and value is not None
@@ -143,11 +127,6 @@ class DiffusersPipeline:
     def _sent(self, prompt: str) -> str:
         kept = [_kept(one, prompt, self.settings.tokens) for one in self._tokenizers]
         return max(kept, key=len, default=prompt)
-
-    def _uses_negative_prompt(self) -> bool:
-        # FLUX uses negative prompts only with a second guidance, which doubles its time
-        known = "negative_prompt" in self._parameters and "true_cfg_scale" not in self._parameters
-        return known and (self.settings.guidance or 0.0) > 1
 
 
 def of_pipeline(inputs: PartInputs) -> DiffusersPipeline:
