@@ -25,12 +25,9 @@ class LocalLanguageModel:
     """
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
-        decoder, both, tokenizer = _transformers(
-            "AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoTokenizer"
-        )
         self._answers_alone = _is_encoder_decoder(name)  # its output does not repeat the prompt
-        kind = both if self._answers_alone else decoder
-        self._model, self._tokenizer = _load(name, device, kind, tokenizer, padding_side="left")
+        kind = "AutoModelForSeq2SeqLM" if self._answers_alone else "AutoModelForCausalLM"
+        self._model, self._tokenizer = _load(name, device, kind, "AutoTokenizer", padding_side="left")
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
         self._limit = (
@@ -72,8 +69,7 @@ class VisualQuestionAnswerer:
     """
 
     def __init__(self, name: str, device: torch.device | str = "cpu", prompt: str | None = None) -> None:
-        from_hub = _transformers("AutoModelForVisualQuestionAnswering", "AutoProcessor")
-        self._model, self._processor = _load(name, device, *from_hub)
+        self._model, self._processor = _load(name, device, "AutoModelForVisualQuestionAnswering")
         kind = self._model.config.model_type
         if kind not in _PROMPTS:
             raise UserError(
@@ -106,8 +102,7 @@ class ImageCaptioner:
     """
 
     def __init__(self, name: str, device: torch.device | str = "cpu") -> None:
-        from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
-        self._model, self._processor = _load(name, device, *from_hub)
+        self._model, self._processor = _load(name, device, "AutoModelForImageTextToText")
         self.tokens = {"prompt": 0, "answer": 0}
 
     @torch.inference_mode()
@@ -136,8 +131,7 @@ class VisionLanguageModel:
         sampling: Sampling = Sampling(),  # noqa: B008
         seed: int = 0,
     ) -> None:
-        from_hub = _transformers("AutoModelForImageTextToText", "AutoProcessor")
-        self._model, self._processor = _load(name, device, *from_hub)
+        self._model, self._processor = _load(name, device, "AutoModelForImageTextToText")
         self.tokens = {"prompt": 0, "answer": 0}
         if not getattr(self._processor, "chat_template", None):
             raise UserError(f"{name} has no chat template; give a model that was trained for conversations")
@@ -169,15 +163,14 @@ class VisionLanguageModel:
 
 def has_chat_template(name: str) -> bool:
     """Whether a model takes prompts as a chat. Raises UserError if its processor cannot be loaded."""
-    (reader,) = _transformers("AutoProcessor")
-    return bool(getattr(_read(name, reader), "chat_template", None))
+    return bool(getattr(_read(name, "AutoProcessor"), "chat_template", None))
 
 
-def _transformers(*names: str) -> tuple[Any, ...]:
+def _transformers(name: str) -> Any:
     try:
         import transformers
 
-        return tuple(getattr(transformers, name) for name in names)
+        return getattr(transformers, name)
     except ImportError as error:
         raise UserError(
             f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'"
@@ -185,7 +178,7 @@ def _transformers(*names: str) -> tuple[Any, ...]:
 
 
 def _is_encoder_decoder(name: str) -> bool:
-    (config,) = _transformers("AutoConfig")
+    config = _transformers("AutoConfig")
     try:
         return bool(config.from_pretrained(name).is_encoder_decoder)
     except (OSError, ValueError):  # of a folder or name that `_load` refuses
@@ -193,12 +186,15 @@ def _is_encoder_decoder(name: str) -> bool:
 
 
 def _load(
-    name: str, device: torch.device | str, model_class: Any, reader_class: Any, **options: Any
+    name: str, device: torch.device | str, kind: str, reader_kind: str = "AutoProcessor", **options: Any
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer or processor. Only safetensors are read, so nothing is unpickled."""
-    reader = _read(name, reader_class, **options)
+    """Load a model and its tokenizer or processor, by the names of their classes in `transformers`.
+
+    Only safetensors are read, so nothing is unpickled.
+    """
+    model_class, reader = _transformers(kind), _read(name, reader_kind, **options)
     if Path(name).is_dir():  # progress bars are for downloads only
-        _transformers("logging")[0].disable_progress_bar()
+        _transformers("logging").disable_progress_bar()
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     try:
         model, info = model_class.from_pretrained(
@@ -211,7 +207,8 @@ def _load(
         raise _unloaded(name, error) from error
 
 
-def _read(name: str, reader_class: Any, **options: Any) -> Any:
+def _read(name: str, kind: str, **options: Any) -> Any:
+    reader_class = _transformers(kind)
     if not Path(name).is_dir():
         use_cache_if_offline()
     try:
