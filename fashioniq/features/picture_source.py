@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import AHEAD, PictureReader, UnreadableImage
 from fashioniq.features.writer import Advance, StorePart
 from fashioniq.files import UserError
@@ -21,24 +21,9 @@ Encode = Callable[
 ]  # vectors, attributes and perhaps token features
 
 
-class Products(Protocol):
-    """Input of an extraction, such as a Catalog: ids, picture files and reasons for missing ones."""
-
-    category: str
-    root: Path
-
-    @property
-    def images(self) -> dict[str, Path]: ...
-
-    @property
-    def picture_failures(self) -> dict[str, str]: ...
-
-    def all_ids(self) -> list[str]: ...
-
-
 @dataclass
 class FoundPictures:
-    """Pictures of some products, and their texts where they have some: Products."""
+    """Pictures of some products, and their texts where they have some."""
 
     category: str
     root: Path
@@ -50,6 +35,9 @@ class FoundPictures:
     def all_ids(self) -> list[str]:
         """Ids of all products."""
         return list(self.ids or self.texts or self.images)
+
+
+Products = Catalog | FoundPictures  # input of an extraction: ids, picture files and reasons for missing ones
 
 
 @dataclass(frozen=True)

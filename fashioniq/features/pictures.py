@@ -3,11 +3,10 @@
 Each source is the Contents of the store and an `Extract`.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -32,7 +31,6 @@ from fashioniq.encoders.transformers import ImageText
 from fashioniq.features.picture_source import (
     AttributesOf,
     Encode,
-    FoundPictures,
     PictureSource,
     Products,
     Read,
@@ -111,9 +109,7 @@ def _texts(encoder: Encoder, products: Products, attributes_of: AttributesOf) ->
     """An `Extract` of the products' texts."""
 
     def text(name: str) -> str:
-        if isinstance(products, Catalog):
-            return text_of(products, name)
-        return products.texts.get(name, "") if isinstance(products, FoundPictures) else ""
+        return text_of(products, name) if isinstance(products, Catalog) else products.texts.get(name, "")
 
     def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
         for ids in lists:
@@ -195,7 +191,17 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
         raise UserError(f"all vectors in {vectors} are zero; write the file again")
     rows = {name: row for name, row in zip(ids, vectors_ND, strict=True) if name not in zero}
     reasons = dict.fromkeys(zero, "its vector is zero")
-    return facts, _given(rows, _labels(catalog, words), f"not in {product_ids}", reasons)
+    attributes_of = _labels(catalog, words)
+
+    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
+        for ids in lists:
+            there = [name for name in ids if name in rows]
+            features_ND = np.array([rows[name] for name in there], dtype=np.float32)
+            advance(len(ids))
+            failed = {name: reasons.get(name, f"not in {product_ids}") for name in ids if name not in rows}
+            yield StorePart(there, features_ND, attributes_of(there), failed)
+
+    return facts, extract
 
 
 def contents_of(identity: Identity, words: list[str], attributes: str) -> Contents:
@@ -205,25 +211,6 @@ def contents_of(identity: Identity, words: list[str], attributes: str) -> Conten
 def _labels(products: Products, words: list[str]) -> AttributesOf:
     labels = products.labels if isinstance(products, Catalog) else {}
     return lambda ids: top_labels(labels, ids, words, TOP)
-
-
-def _given(
-    rows: Mapping[str, np.ndarray],
-    attributes_of: AttributesOf,
-    missing: str,
-    reasons: Mapping[str, str] = MappingProxyType({}),
-) -> Extract:
-    """An `Extract` of these rows. Products without a row fail for their own reason, or as `missing` ones."""
-
-    def extract(lists: Sequence[Sequence[str]], advance: Advance) -> Generator[StorePart, None, None]:
-        for ids in lists:
-            there = [name for name in ids if name in rows]
-            features_ND = np.array([rows[name] for name in there], dtype=np.float32)
-            advance(len(ids))
-            failed = {name: reasons.get(name, missing) for name in ids if name not in rows}
-            yield StorePart(there, features_ND, attributes_of(there), failed)
-
-    return extract
 
 
 def _read_array(path: Path) -> np.ndarray:

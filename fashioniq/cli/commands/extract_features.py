@@ -1,6 +1,5 @@
 """`fashioniq extract-features`."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from fashioniq import encoders
@@ -10,6 +9,7 @@ from fashioniq.data.catalog_files import IMAGE_SUFFIXES, categories_in, picture_
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import read_search_space
 from fashioniq.features import pictures as sources
+from fashioniq.features.picture_source import FoundPictures, Products
 from fashioniq.features.store import Contents, FeatureStore, features_folder
 from fashioniq.features.stores import fill
 from fashioniq.features.writer import Extract, words_to_keep
@@ -42,7 +42,7 @@ def run(settings: ExtractFeatures) -> FeatureStore:
 
 
 def _source(
-    settings: ExtractFeatures, products: sources.Products, words: list[str] | None
+    settings: ExtractFeatures, products: Products, words: list[str] | None
 ) -> tuple[Contents, Extract | sources.PictureSource]:
     """Vectors of an encoder, or of a run of train-attributes.
 
@@ -64,7 +64,7 @@ def _source(
     return sources.of_encoder(encoder, products, settings, words, bfloat16)
 
 
-def _products(settings: ExtractFeatures) -> sources.Products:
+def _products(settings: ExtractFeatures) -> Products:
     """What the options name: a category, the items of conversations, or the pictures of a folder."""
     data = settings.data
     if settings.category:
@@ -73,12 +73,12 @@ def _products(settings: ExtractFeatures) -> sources.Products:
         conversations = Conversations(data)
         images = {name: path for name in conversations.items if (path := conversations.picture(name))}
         texts = {name: item.caption for name, item in conversations.items.items()}
-        return sources.FoundPictures("conversations", data, images, texts=texts)
+        return FoundPictures("conversations", data, images, texts=texts)
     if known := categories_in(data):
         raise UserError(f"expected --category for the catalog {data}, one of {', '.join(known)}; give it")
     if settings.pictures:
         space = read_search_space(settings.pictures)
-        return replace(sources.FoundPictures("pictures", data, picture_paths(data, space)), ids=space)
+        return FoundPictures("pictures", data, picture_paths(data, space), ids=space)
     paths = sorted(path for path in data.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
     images = {path.relative_to(data).as_posix(): path for path in paths}
-    return sources.FoundPictures("pictures", Path(data), images)
+    return FoundPictures("pictures", Path(data), images)
