@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from fashioniq.files import UserError
-from fashioniq.http import USER_AGENT, open_client
+from fashioniq.http import USER_AGENT, Reply, Unfetched, open_client
 from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer, without_reasoning
 from fashioniq.llm.completer import Sampling
 
@@ -236,13 +236,10 @@ class _Late(_Unusable):
 async def _content(response: httpx.Response, most_bytes: int) -> bytes:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise _Unusable("compressed answer, although not requested", request=response.request)
-    parts, size = [], 0
-    async for part in response.aiter_raw():
-        parts.append(part)
-        size += len(part)
-        if size > most_bytes:
-            raise _Unusable(f"answer larger than {most_bytes / 1e6:g} MB", request=response.request)
-    return b"".join(parts)
+    try:
+        return b"".join([part async for part in Reply(response, most_bytes).chunks()])
+    except Unfetched as error:
+        raise _Unusable(f"answer {error.detail}", request=response.request) from error
 
 
 def _flaw(content: bytes) -> str:
