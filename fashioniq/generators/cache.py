@@ -46,14 +46,12 @@ class Cached:
     """Generator that keeps the pictures of another one in a folder.
 
     Blocked and black pictures are tried again after a day. Several processes can use the same folder: if two
-    generate the same picture at the same time, both return the one written first. `made` counts the pictures
-    generated, `reused` those that were not.
+    generate the same picture at the same time, both return the one written first.
     """
 
     def __init__(self, generator: Generator, folder: Path) -> None:
         self.generator, self.folder = generator, folder
         self.identity = generator.identity
-        self.made = self.reused = 0
 
     def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Read or generate the pictures. Raises UserError if the folder cannot be written."""
@@ -66,8 +64,6 @@ class Cached:
             some = missing[start : start + AT_ONCE]
             for request, one in zip(some, self.generator.generate(some), strict=True):
                 found[request] = self._keep(paths[request], request, one)
-        self.made += len(missing)
-        self.reused += len(requests) - len(missing)
         return [found[request] for request in requests]
 
     def _path(self, request: PictureRequest) -> Path:

@@ -46,11 +46,11 @@ def test_no_picture_is_generated_twice(tmp_path):
     generator = Counting()
     first = Cached(generator, tmp_path)
     made = first.generate([*REQUESTS, REQUESTS[0]])
-    assert generator.asked == REQUESTS and (first.made, first.reused) == (3, 1)
+    assert generator.asked == REQUESTS
     assert plain(made[:1]) == plain(made[3:])
     second = Cached(Counting(), tmp_path)
     found = second.generate(REQUESTS[::-1])
-    assert second.generator.asked == [] and (second.made, second.reused) == (0, 3)
+    assert second.generator.asked == []
     assert plain(found) == plain(made[2::-1])
     assert [one.seconds for one in found] == [0, 0, 0] and made[0].seconds == 3.0
 
@@ -65,7 +65,7 @@ def test_another_prompt_seed_or_generator_is_another_picture(tmp_path):
         cached = Cached(Counting(**identity), tmp_path)
         assert cached.identity == cached.generator.identity
         cached.generate([request])
-        assert cached.made == 1
+        assert cached.generator.asked == [request]
 
 
 @pytest.mark.parametrize("status", ["blocked", "black"])
@@ -199,4 +199,4 @@ def test_an_entry_of_another_request_is_not_used(tmp_path):
             other.with_suffix(suffix).write_bytes(first.with_suffix(suffix).read_bytes())
     again = Cached(Counting(), tmp_path)
     again.generate(REQUESTS)
-    assert (again.made, again.reused) == (2, 1)
+    assert len(again.generator.asked) == 2
