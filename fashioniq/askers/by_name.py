@@ -37,6 +37,13 @@ def endpoint(settings: EndpointOptions, name: str) -> Endpoint:
     return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
 
 
+def language_model(settings: EndpointOptions, name: str, device: str) -> Endpoint | LocalLanguageModel:
+    """The language model `name`, on a server or local. Raises UserError if it cannot be loaded."""
+    if name.startswith(ENDPOINT):
+        return endpoint(settings, name)
+    return LocalLanguageModel(name, pick_device(device))
+
+
 def topics(catalog: Catalog | None) -> list[Topic]:
     """Topics of the questions about a catalog. Raises UserError without a catalog or without a topic."""
     if catalog is None:
@@ -131,11 +138,7 @@ def by_language_model(made_of: AskerInputs) -> Asker:
     settings = made_of.settings
     if (name := settings.language_model) is None:
         raise UserError(f"--questioner {settings.questioner} needs a language model; give --language-model")
-    model = (
-        endpoint(settings, name)
-        if name.startswith(ENDPOINT)
-        else LocalLanguageModel(name, pick_device(settings.device))
-    )
+    model = language_model(settings, name, settings.device)
     own = read_prompts(settings.prompt)
     few_shot = settings.questioner == "few-shot"
     return FewShot(model, own) if few_shot else AllAtOnce(model, settings.rounds, own)

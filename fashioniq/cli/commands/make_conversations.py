@@ -149,15 +149,10 @@ def _writer(settings: MakeConversations, catalogs: Sequence[Catalog]) -> Writer:
                 f"the labels of {other[0]} are not English, as templates are; give --language-model"
             )
         return Templates()
-    from fashioniq.askers.by_name import endpoint
+    from fashioniq.askers.by_name import language_model
     from fashioniq.llm.conversations import LanguageModelWriter
-    from fashioniq.llm.endpoint import ENDPOINT
-    from fashioniq.llm.local import LocalLanguageModel
-    from fashioniq.models.device import pick_device
 
-    if name.startswith(ENDPOINT):
-        return LanguageModelWriter(name, endpoint(settings, name))
-    return LanguageModelWriter(name, LocalLanguageModel(name, pick_device(settings.device)))
+    return LanguageModelWriter(name, language_model(settings, name, settings.device))
 
 
 def _pools(
