@@ -36,9 +36,6 @@ class Refused(Exception):
 class LocalServer(ThreadingHTTPServer):
     """Server on the loopback interface. Raises UserError if the port is in use."""
 
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, port: int, handler: "type[LocalHandler]") -> None:
         self.token = secrets.token_urlsafe(16)
         try:

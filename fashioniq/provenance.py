@@ -74,10 +74,6 @@ class Running:
     wall: float = field(default_factory=lambda: time.monotonic())
     cpu: float = field(default_factory=_cpu_seconds)
 
-    def seconds(self) -> dict[str, float]:
-        """Wall-clock and CPU seconds since the clock started."""
-        return {"wall": round(time.monotonic() - self.wall, 1), "cpu": round(_cpu_seconds() - self.cpu, 1)}
-
 
 _RUNNING: ContextVar[Running] = ContextVar("running command")
 
@@ -105,7 +101,8 @@ def command_line() -> str:
 
 def seconds() -> dict[str, float]:
     """Wall-clock and CPU seconds since the clock started."""
-    return _now().seconds()
+    began = _now()
+    return {"wall": round(time.monotonic() - began.wall, 1), "cpu": round(_cpu_seconds() - began.cpu, 1)}
 
 
 def provenance(

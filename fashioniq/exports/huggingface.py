@@ -35,12 +35,10 @@ def export_huggingface(run: Path, out: Path) -> int:
     discard(out, "model.json", WORDING, LABELS)
     # first, so that what a killed export leaves is known as one
     write_json(out / "config.json", {"library_name": LIBRARY, "model_type": about.model, **about.sizes})
-    with atomic_write(out / ON_HUB) as temporary:
-        temporary.write_bytes(weights_file(run).read_bytes())
-    for name in (LABELS, WORDING):
-        if (run / name).exists():
-            with atomic_write(out / name) as temporary:
-                temporary.write_bytes((run / name).read_bytes())
+    kept = {name: run / name for name in (LABELS, WORDING) if (run / name).exists()}
+    for name, path in ({ON_HUB: weights_file(run)} | kept).items():
+        with atomic_write(out / name) as temporary:
+            temporary.write_bytes(path.read_bytes())
     write_text(out / "README.md", text + "\n")
     write_run(out, about)
     return len(found)

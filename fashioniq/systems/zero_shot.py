@@ -24,7 +24,7 @@ from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
 from fashioniq.features.cards import cards_of
 from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
-from fashioniq.files import UserError, atomic_write
+from fashioniq.files import UserError, write_text
 from fashioniq.locks import locked
 from fashioniq.loop.rollout import System
 from fashioniq.loop.weighing import CAPTIONS, Asked, best_weights
@@ -95,8 +95,7 @@ def prepare(
         save_wording(
             run, LabelModel(encoder.size, 0), WordingRun(weights=weights, labels=[], figures=figures)
         )
-        with atomic_write(run / "config.yaml") as temporary:
-            temporary.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
+        write_text(run / "config.yaml", yaml.safe_dump(settings, allow_unicode=True))
         about = ZeroShotRun(
             kind=ZeroShotRun.KIND,
             category=catalog.category,
