@@ -68,13 +68,11 @@ class Endpoint:
             self._body(prompt, tokens, pictures[number] if pictures else ())
             for number, prompt in enumerate(prompts)
         ]
-        paths = {name: self.cache / name[:2] / f"{name}.json" for name in map(name_of, bodies)}
-        missing = {name_of(body): body for body in bodies if not paths[name_of(body)].exists()}
+        names = list(map(name_of, bodies))
+        paths = {name: self.cache / name[:2] / f"{name}.json" for name in names}
+        missing = {name: body for name, body in zip(names, bodies, strict=True) if not paths[name].exists()}
         fresh = asyncio.run(self._ask_all(missing, paths)) if missing else {}
-        names = [name_of(body) for body in bodies]
-        answers = {
-            name: fresh[name] if name in fresh else read_answer(paths[name]) for name in dict.fromkeys(names)
-        }
+        answers = {name: fresh[name] if name in fresh else read_answer(path) for name, path in paths.items()}
         for answer in answers.values():
             for name in self.tokens:
                 self.tokens[name] += answer.tokens.get(name, 0)
