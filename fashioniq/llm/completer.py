@@ -5,7 +5,9 @@ from typing import NamedTuple, Protocol
 
 
 class Completer(Protocol):
-    """A language model, local or at an endpoint."""
+    """A language model, local or at an endpoint, which counts the tokens of all prompts and answers."""
+
+    tokens: dict[str, int]
 
     def complete(self, prompts: Sequence[str], tokens: int) -> list[str]: ...
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from fashioniq.data.conversation_records import PLACEHOLDER
 from fashioniq.data.sanitize import MAX_MODEL_OUTPUT, clean
@@ -38,16 +38,10 @@ Description: """
 _AGAIN = "\n\nAttempt {}: the reply before was not JSON of this form. Reply with the JSON alone."
 
 
-class TokenCounter(Completer, Protocol):
-    """A language model that counts its tokens."""
-
-    tokens: dict[str, int]
-
-
 class LanguageModelWriter:
     """Writer that asks a language model, up to ATTEMPTS times until an answer has the form."""
 
-    def __init__(self, name: str, model: TokenCounter) -> None:
+    def __init__(self, name: str, model: Completer) -> None:
         self.name, self._model = name, model
 
     @property
