@@ -4,7 +4,6 @@ Its address has a random token, and requests that name another host or come from
 that websites in the same browser can neither read the page nor send its forms.
 """
 
-import io
 import secrets
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,14 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from PIL import Image, ImageOps
-
 from fashioniq.files import UserError
 
 HOST = "127.0.0.1"
 LONGEST_BODY = 16_384  # bytes; the longest text has 600 characters
 _NAMES = (HOST, "localhost")  # of this machine in a Host header
-_SIDE = 640  # pixels: longest side of a picture on the page
 _SECONDS = 10.0  # a connection without data is closed after this time
 
 Fields = dict[str, str]  # of a query or form
@@ -149,16 +145,6 @@ class LocalHandler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
-
-
-def jpeg(image: Image.Image) -> bytes:
-    """A picture as a JPEG without metadata, of at most 640 pixels."""
-    image = image.convert("RGB")
-    if max(image.size) > _SIDE:
-        image = ImageOps.contain(image, (_SIDE, _SIDE), Image.Resampling.LANCZOS)
-    written = io.BytesIO()
-    image.save(written, "JPEG", quality=85)
-    return written.getvalue()
 
 
 def _fields(text: str) -> Fields:

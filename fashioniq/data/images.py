@@ -34,6 +34,7 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_PIXELS = 50_000_000  # a photo of 50 megapixels needs 150 MB as RGB
 MIN_SIDE = 8
 SENT_SIDE = 512  # pixels of pictures that are sent to a model on a server
+SHOWN_SIDE = 640  # pixels of pictures on a page for people at this machine
 MAX_BYTES = 200_000_000  # some decoders read the whole file at once
 AHEAD = 64  # pictures decoded in advance by default
 SECONDS = 30.0  # time limit per picture; a small crafted file can take hours to decode
@@ -124,6 +125,14 @@ def jpeg_of(image: Image.Image) -> bytes:
     """The picture as a JPEG with sides of at most SENT_SIDE pixels."""
     image = image.convert("RGB")
     image.thumbnail((SENT_SIDE, SENT_SIDE))
+    return written_as(image, "JPEG", quality=85)
+
+
+def shown_jpeg(image: Image.Image) -> bytes:
+    """The picture as a JPEG without metadata, with sides of at most SHOWN_SIDE pixels."""
+    image = image.convert("RGB")
+    if max(image.size) > SHOWN_SIDE:
+        image = ImageOps.contain(image, (SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.LANCZOS)
     return written_as(image, "JPEG", quality=85)
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.data.images import UnreadableImage, load_image, shown_jpeg
 from fashioniq.files import UserError
-from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused, jpeg
+from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused
 from fashioniq.prepare.caption_files import CaptionError, checked_name
 from fashioniq.prepare.captioning import Desk
 from fashioniq.prepare.pairs_to_caption import Comparison
@@ -116,6 +116,6 @@ class _CaptionHandler(LocalHandler):
 def _jpeg(images: dict[str, Path], name: str) -> bytes | None:
     """Picture of a product as a JPEG; None if there is none that can be read."""
     try:
-        return jpeg(load_image(images[name]))
+        return shown_jpeg(load_image(images[name]))
     except (KeyError, UnreadableImage):
         return None

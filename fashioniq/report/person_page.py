@@ -11,9 +11,9 @@ from pathlib import Path
 from PIL.Image import Image
 
 from fashioniq.data.asked import Answered, PersonForm
-from fashioniq.data.images import UnreadableImage, load_image
+from fashioniq.data.images import UnreadableImage, load_image, shown_jpeg
 from fashioniq.files import UserError
-from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused, jpeg
+from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused
 from fashioniq.report.templates import environment
 
 
@@ -133,7 +133,7 @@ class _PersonHandler(LocalHandler):
             for place, (_, one) in enumerate(asked.pictures if asked else ()):
                 if rest == f"{number}-{place}" and not isinstance(one, str):
                     try:
-                        return jpeg(one if isinstance(one, Image) else load_image(Path(one)))
+                        return shown_jpeg(one if isinstance(one, Image) else load_image(Path(one)))
                     except UnreadableImage:
                         return None
         return None
