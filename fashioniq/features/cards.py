@@ -15,8 +15,6 @@ class AttributeWords(Mapping[str, list[str]]):
         self._store = store
 
     def __getitem__(self, name: str) -> list[str]:
-        if name not in self._store:
-            raise KeyError(name)
         return self._store.attributes(name)
 
     def __iter__(self) -> Iterator[str]:

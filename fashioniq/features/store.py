@@ -161,9 +161,8 @@ class FeatureStore:
         return present, self._features_ND[rows].astype(np.float32)
 
     def attributes(self, name: str) -> list[str]:
-        """Attribute words of a product, most certain first; none if it is not in the store."""
-        row = self._position_of.get(name)
-        numbers = [] if row is None else self._attributes_NA[row].tolist()
+        """Attribute words of a product, most certain first. Raises KeyError if it is not in the store."""
+        numbers = self._attributes_NA[self._position_of[name]].tolist()
         return [self.attribute_words[number - 1] for number in numbers if number]
 
     def patches(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:

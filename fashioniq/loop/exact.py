@@ -91,11 +91,10 @@ class ExactSearch:
                 "or `embed_images` of the retriever"
             )
 
-    def finite(self, query_BD: Tensor) -> Tensor:
-        """Return the queries. Raises NotFiniteError."""
+    def check_finite(self, query_BD: Tensor) -> None:
+        """Raise NotFiniteError for queries or vectors that are not finite."""
         if not (query_BD.square().sum(1).isfinite().all() & self._longest.isfinite()):
             raise NotFiniteError("a query or a gallery vector is not finite, or too long")
-        return query_BD
 
     def rank(self, query_BD: Tensor, bonus_BN: Tensor | None, target_B: Tensor) -> Tensor:
         """Ranks of one block of queries: items with a smaller cost, or with the same and listed earlier.
@@ -144,7 +143,7 @@ class ExactSearch:
         item_BK = self._candidates(query_BD, bonus_BN, count)
         cost_BK = self.costs_of_rows(query_BD, bonus_BN, item_BK)
         if count == len(self):
-            self.finite(query_BD)
+            self.check_finite(query_BD)
             return cost_BK, item_BK
         sorted_BK = cost_BK.sort(dim=1).values
         # The last term is for FAISS, which adds the squared norm of the query before it compares.
@@ -152,7 +151,7 @@ class ExactSearch:
         # Rows with more near ties than spare items are searched again. Negated, so that it holds for NaN too.
         open_B = ~(sorted_BK[:, -1] - sorted_BK[:, wanted - 1] > rounding_B)
         if len(row_R := open_B.nonzero()[:, 0]):
-            self.finite(query_BD)
+            self.check_finite(query_BD)
         for row in row_R:
             bonus_1N = None if bonus_BN is None else bonus_BN[row, None]
             # a cost is the squared length of the query minus twice the score

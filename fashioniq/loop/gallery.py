@@ -96,7 +96,7 @@ class Gallery:
         Raises NotFiniteError.
         """
         query = Query.of(query)
-        self._exact.finite(_plain(query.vector_BD))
+        self._exact.check_finite(_plain(query.vector_BD))
         size = self._together(query)
         parts = zip(query.split(size), target_B.split(size), strict=True)
         return torch.cat([self._exact.rank(*self._with_bonus(part), targets) for part, targets in parts])
@@ -116,7 +116,7 @@ class Gallery:
         """
         query = Query.of(query)
         if self.index is not None or allowed_N is not None:
-            self._exact.finite(_plain(query.vector_BD))
+            self._exact.check_finite(_plain(query.vector_BD))
         if exclude_BK is None:
             exclude_BK = torch.empty(len(query.vector_BD), 0, dtype=torch.long, device=query.vector_BD.device)
         if allowed_N is not None and int(allowed_N.count_nonzero()) == len(self):
