@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,9 +25,14 @@ from fashioniq.encoders.weights import read_weights
 
 
 class ImageText(TokenizingEncoder):
-    """Base class: `text_names` and `image_names` are the parts of the model that encode texts and pictures."""
+    """Base class: `text_names` and `image_names` are the parts of the model that encode texts and pictures.
+
+    `dimensions` is the size of a vector in the configuration, and `text_config` the part of it about texts.
+    """
 
     model_class: ClassVar[str]
+    dimensions: ClassVar[str] = "image_text_hidden_size"
+    text_config: ClassVar[str] = "text_config"
     text_names: ClassVar[tuple[str, ...]]
     image_names: ClassVar[tuple[str, ...]]
 
@@ -36,8 +42,9 @@ class ImageText(TokenizingEncoder):
             tokenizer,
             processor,
         )
-        self.size = self._dimensions(model.config)
-        self.limit = min(tokenizer.model_max_length, self._positions(model.config))
+        of_texts = getattr(model.config, self.text_config)
+        self.size = int(attrgetter(self.dimensions)(model.config))
+        self.limit = min(tokenizer.model_max_length, int(of_texts.max_position_embeddings))
         image_size = getattr(model.config.vision_config, "image_size", None)
         self._sizes = {"size": {"height": image_size, "width": image_size}} if kind == "blip" else {}
         about = {**processor.to_dict(), **self._sizes}
@@ -68,12 +75,6 @@ class ImageText(TokenizingEncoder):
         vector_ND, hidden = self._images(**inputs.to(self.model.device))
         return unit(vector_ND), hidden[-2].float()
 
-    def _dimensions(self, config: Any) -> int:
-        return int(config.image_text_hidden_size)
-
-    def _positions(self, config: Any) -> int:
-        return int(config.text_config.max_position_embeddings)
-
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         raise NotImplementedError
 
@@ -89,9 +90,7 @@ class CLIP(ImageText):
     model_class = "CLIPModel"
     text_names = ("text_model", "text_projection")
     image_names = ("vision_model", "visual_projection")
-
-    def _dimensions(self, config: Any) -> int:
-        return int(config.projection_dim)
+    dimensions = "projection_dim"
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         text = self.model.text_model(input_ids=ids_BL, attention_mask=there_BL)
@@ -105,9 +104,7 @@ class SigLIP(ImageText):
     text_names = ("text_model",)
     image_names = ("vision_model",)
     padding = "max_length"
-
-    def _dimensions(self, config: Any) -> int:
-        return int(config.text_config.projection_size)
+    dimensions = "text_config.projection_size"
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         found = self.model.text_model(input_ids=ids_BL, attention_mask=there_BL)
@@ -140,9 +137,7 @@ class BLIP2(ImageText):
     model_class = "Blip2ForImageTextRetrieval"
     text_names = ("embeddings", "qformer", "text_projection")
     image_names = ("vision_model", "query_tokens", "qformer", "vision_projection")
-
-    def _positions(self, config: Any) -> int:
-        return int(config.qformer_config.max_position_embeddings)
+    text_config = "qformer_config"
 
     def _texts(self, ids_BL: Tensor, there_BL: Tensor | None) -> Tensor:
         words_BLE = self.model.embeddings(input_ids=ids_BL)
