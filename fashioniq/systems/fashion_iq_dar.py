@@ -39,7 +39,10 @@ def build(options: EvalFashionIQDAR) -> list[Task]:
         describer, labels = describer_of(parts.catalog), parts.catalog.labels
         generator = generator_of(options, parts.catalog.root, parts.catalog.category, options.device)
         features = features_of_pictures(options.predictor, parts.store, options.device)
-        shown = [describer.write(_attributes(labels.get(name, ()))) for name in gallery.items.ids]
+        shown = [
+            describer.write(tuple(word for words in labels.get(name, ()) for word in words))
+            for name in gallery.items.ids
+        ]
 
         def said(turn: Turn) -> list[Round]:
             """Description of each product shown, and what the user said about it."""
@@ -87,7 +90,3 @@ def _compared(words: Words, feedback: str, known: Collection[str], code: str) ->
                 other = levels[min(max(at[0] + step, 0), len(levels) - 1)][:1]
                 words = (*(word for word in words if word not in levels[at[0]]), *other)
     return words
-
-
-def _attributes(lists: Sequence[Sequence[str]]) -> Words:
-    return tuple(word for words in lists for word in words)
