@@ -43,7 +43,7 @@ from fashioniq.report.person_page import person_page
 from fashioniq.runs.training_data import Selection
 from fashioniq.systems import chatir
 from fashioniq.users.correcting import Correcting
-from fashioniq.users.describing_pictures import SAMPLINGS, DescribingPictures, Seeing
+from fashioniq.users.describing_pictures import SAMPLINGS, DescribingPictures, Seeing, Sight
 from fashioniq.users.person import DescribingPerson, Terminal
 from fashioniq.users.vision import PicturesByName
 
@@ -161,22 +161,21 @@ def _users(options: EvalGenIR, world: World, costs: Costs) -> Callable[[], User]
         }
         ask = person_page().ask if options.user == "page" else Terminal(options.cache)
         return lambda: DescribingPerson(picture_of, shown[options.feedback], ask, costs.judge)
-    model, pictures = _seeing(options), PicturesByName(images)
-    made_of: dict[str, Any] = {
-        "lengths": SAMPLINGS[options.sampling][0],
-        "prompts": read_prompts(options.prompt),
+    model, pictures, own_prompts = _seeing(options), PicturesByName(images), read_prompts(options.prompt)
+    sees: dict[str, Sight | None] = {
+        "visual": lambda offer: offer.pictures or (),
+        "prediction": lambda offer: [pictures[ids[item]] for item in _items(offer)],
+        "verbal": None,
     }
-    if options.feedback == "prediction":
-        return lambda: DescribingPictures(
-            model,
-            pictures,
-            ids,
-            lambda offer: [pictures[ids[item]] for item in _items(offer)],
-            "found with",
-            **made_of,
-        )
-    sees = None if options.feedback == "verbal" else lambda offer: offer.pictures
-    return lambda: DescribingPictures(model, pictures, ids, sees, **made_of)
+    return lambda: DescribingPictures(
+        model,
+        pictures,
+        ids,
+        sees[options.feedback],
+        "found with" if options.feedback == "prediction" else "drawn from",
+        SAMPLINGS[options.sampling][0],
+        own_prompts,
+    )
 
 
 def _items(offer: Message) -> list[int]:
