@@ -1,5 +1,6 @@
 """Simulated users by their names in options, and those for which a catalog has data."""
 
+from contextlib import suppress
 from typing import Any
 
 from torch import Tensor
@@ -57,9 +58,7 @@ def users_of_catalog(catalog: Catalog, split: str) -> list[str]:
         "human": lambda: pairs_with_targets(catalog, split),
     }
     for name, read in needed.items():
-        try:
+        with suppress(UserError):
             read()
             users.append(name)
-        except UserError:
-            pass
     return users
