@@ -127,14 +127,12 @@ def _usable(
     folder = options.sessions
     assert folder is not None, "checked by check_sessions"
     files: dict[str, list[Session]] = {}
-    errors: dict[str, UserError] = {}
     for split in SESSION_SPLITS:
         try:
             files[split] = read_sessions(folder, catalog.category, split)
-        except UserError as error:
-            errors[split] = error
-    if not files:
-        raise errors[SESSION_SPLITS[-1]]
+        except UserError:
+            if not files and split == SESSION_SPLITS[-1]:
+                raise
     found = [session for split in SESSION_SPLITS for session in files.get(split, [])]
     inside = [session for session in found if session.inside(products)]
     if not inside:
