@@ -1,7 +1,7 @@
 """Pictures that were generated before, from a folder such as those released with GenIR and DAR.
 
-DAR keeps them as `<dialog>_<round>.jpg`, where dialogs are counted from 0 in their file, GenIR in a folder
-`generated_images`. A further `_<number>`, from 0, tells several pictures of a round apart.
+GenIR keeps them as `generated_images/<image id>_<round>.jpg`, DAR as `<dialog>_<round>.jpg`, where dialogs are
+counted from 0 in their file. A further `_<number>`, from 0, tells several pictures of a round apart.
 """
 
 import hashlib
@@ -33,14 +33,17 @@ class Folder:
     """Generator that reads pictures of a folder: request of dialog, round and number → picture.
 
     A system gives its requests the seeds `seed_of(dialog, round, number)`; prompts are ignored. Dialogs are
-    counted in their file.
+    counted in their file, or, with `keys`, in that list of the names that the folder has for them, such as
+    the image ids of GenIR. For each batch, a system of recorded dialogs can therefore create a generator with
+    the keys of the batch, `Folder(path, keys)`, and count the dialogs within the batch.
 
     Missing, unreadable and black pictures are errors, because other seeds are other pictures.
     Raises UserError if the folder has no such pictures.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keys: Sequence[str] | None = None) -> None:
         self.folder = folder / GENIR if (folder / GENIR).is_dir() else folder
+        self._keys = keys
         self._paths, checksum = _find(self.folder)
         self.identity: Mapping[str, Any] = {
             "backend": "folder",
@@ -78,7 +81,9 @@ class Folder:
         outcome = Generated(None, "error", None, request.prompt)
         rest, number = divmod(request.seed, _NUMBERS)
         dialog, round = divmod(rest, _ROUNDS)
-        name = f"{dialog}_{round}"
+        if self._keys is not None and not 0 <= dialog < len(self._keys):
+            return outcome._replace(reason=f"no key of dialog {dialog}")
+        name = f"{dialog if self._keys is None else self._keys[dialog]}_{round}"
         path = self._paths.get(f"{name}_{number}") or (None if number else self._paths.get(name))
         if path is None:
             return outcome._replace(reason=f"no picture {f'{name}_{number}' if number else name}")

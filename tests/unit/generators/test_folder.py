@@ -43,13 +43,14 @@ def test_several_pictures_of_a_round_are_told_apart(tmp_path):
     assert found[-1].status == "error" and found[-1].reason == "no picture 4_1_1"
 
 
-def test_pictures_are_found_in_the_folder_of_generated_images(tmp_path):
-    for number in range(2):
-        save(tmp_path / "generated_images" / f"{number}_3.jpg", 20 + 40 * number)
-    save(tmp_path / "original_images" / "0_original.jpg", 200)
-    found = Folder(tmp_path).generate(requests((1, 3), (0, 3), (0, 4)))
-    assert shades(found) == [60, 20, None]
-    assert found[2].reason == "no picture 0_4"
+def test_pictures_of_genir_are_found_by_the_ids_of_a_batch(tmp_path):
+    ids = ["000000000139", "B00ABC_x"]
+    for number, name in enumerate(ids):
+        save(tmp_path / "generated_images" / f"{name}_3.jpg", 20 + 40 * number)
+    save(tmp_path / "original_images" / f"{ids[0]}_original.jpg", 200)
+    found = Folder(tmp_path, ids[::-1]).generate(requests((0, 3), (1, 3), (1, 4), (2, 3)))
+    assert shades(found) == [60, 20, None, None]
+    assert [one.reason for one in found[2:]] == ["no picture 000000000139_4", "no key of dialog 2"]
 
 
 @pytest.mark.parametrize(
