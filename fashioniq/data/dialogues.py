@@ -9,6 +9,7 @@ A dialog is a caption and questions with answers (ChatIR, VisDial v1.0), or one 
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,8 @@ from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, read_json, why, write_text
 
 JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
+# what stands before the number of an image in the names of VisDial's and COCO's pictures
+_OFFICIAL = re.compile(r"(COCO_(train|val)2014|VisualDialog_(val|test)2018)_(?=\d{12}\.jpg$)")
 
 
 class Round(str):
@@ -163,7 +166,8 @@ def names_in(dialogues: Sequence[Dialogue], space: Sequence[str]) -> list[str | 
     """Name of each dialog's image in the search space, or None if it is not there.
 
     A name is matched exactly. If one of the two names lacks folders, it is matched by file name, provided
-    that the search space contains this file name once.
+    that the search space contains this file name once. What VisDial and COCO before 2017 write before the number of
+    an image, such as "VisualDialog_val2018_", does not count.
     """
     present, by_file = set(space), Counter(map(_file_name, space))
     whole = {_file_name(name): name for name in space if by_file[_file_name(name)] == 1}
@@ -176,7 +180,7 @@ def names_in(dialogues: Sequence[Dialogue], space: Sequence[str]) -> list[str | 
 
 def _is_suffix(*names: str) -> bool:
     """Whether one of two names ends with the other, folder by folder."""
-    first, second = ("/" + name.replace("\\", "/") for name in names)
+    first, second = ("/" + _OFFICIAL.sub("", name.replace("\\", "/")) for name in names)
     return first.endswith(second) or second.endswith(first)
 
 
@@ -247,4 +251,4 @@ def _refuse_duplicates(names: Sequence[str], subject: str) -> None:
 
 
 def _file_name(name: str) -> str:
-    return name.replace("\\", "/").rpartition("/")[2]
+    return _OFFICIAL.sub("", name.replace("\\", "/").rpartition("/")[2])

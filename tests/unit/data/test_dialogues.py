@@ -55,6 +55,11 @@ def test_visdial_numbers_become_texts_and_file_names(saved):
     path = saved(VISDIAL)
     read = read_dialogues(path)
     assert read[0] == Dialogue("000000185565.jpg", ("a cat", "is it black? yes", "is it asleep? can't tell"))
+    official = [
+        "COCO_train2014_000000000007.jpg",
+        "VisualDialog_val2018/VisualDialog_val2018_000000185565.jpg",
+    ]
+    assert [one.image for one in in_search_space(read, official, path)] == official[::-1]
     named = in_search_space(read, ["unlabeled2017/000000000007.jpg", "unlabeled2017/000000185565.jpg"], path)
     assert [one.image for one in named] == [
         "unlabeled2017/000000185565.jpg",
