@@ -4,7 +4,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -197,10 +197,11 @@ class Models:
         if self._registered.get(model.id, model.features) != model.features:
             try:
                 self._loaded(Path(model.folder), again=True)
-            except Unavailable:
+            except (Problem, Unavailable):  # such as too many requests; it is tried again
                 raise
-            except UserError as error:
-                log.warning("%s keeps its products until it is registered again: %s", model.id, error)
+            except Exception as error:
+                reason = str(error) if isinstance(error, UserError) else type(error).__name__
+                log.warning("%s keeps its products until it is registered again: %s", model.id, reason)
         self._registered[model.id] = model.features
 
     def refresh_all(self) -> None:
@@ -219,7 +220,8 @@ class Models:
                 log.warning("the model of %s cannot be loaded: %s", category, type(error).__name__)
         for version in self.compared & set(self._versions):
             if (compared := self.store.model(version)) is not None:
-                self._take_products(compared)
+                with suppress(Problem):
+                    self._take_products(compared)
         for served in list(self._versions.values()):
             served.shelf.put(self.store.products(served.category, served.shelf.revision))
 

@@ -1,5 +1,6 @@
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace as replace_struct
@@ -13,7 +14,7 @@ from fashioniq.service import experiments
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.live_comparison import live_comparison
 from fashioniq.service.problems import Problem
-from fashioniq.service.store import ExperimentRow
+from fashioniq.service.store import ExperimentRow, ProductRow
 from tests.unit.service.conftest import COUNT, WORDS, Talking, served, showing_system
 from tests.unit.service.test_api import selling
 from tests.unit.service.test_page import Shopper
@@ -265,6 +266,23 @@ def test_a_challenger_with_other_products_is_loaded_again_once(service, monkeypa
     active = service.models.active("dresses")
     assert service.experiments.assigned(active, "ses_1", "service", "api").arm is None
     assert loads == ["dresses-1"]
+
+
+@pytest.mark.parametrize("error", [Problem("busy"), RuntimeError("no memory")])
+def test_prices_are_taken_over_while_a_challenger_cannot_be_loaded_again(
+    service, service_of, monkeypatch, error
+):
+    begun(service)
+    elsewhere = service_of(())
+    elsewhere.experiments.refresh()
+    elsewhere.models.refresh_all()
+    selling(monkeypatch, service)
+    service.models.register(service.models.folder / "dresses-1")
+    sold = ProductRow(category="dresses", id="p1", in_stock=False, updated_at=service.store.now())
+    service.store.add_products("dresses", [sold])
+    monkeypatch.setattr(elsewhere.models, "_load", Mock(side_effect=error))
+    elsewhere.models.refresh_all()
+    assert elsewhere.models.active("dresses").shelf.row("p1").in_stock is False
 
 
 def test_a_challenger_that_is_registered_again_is_taken_over_by_other_processes(
