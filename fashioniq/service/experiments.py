@@ -136,7 +136,11 @@ class Experiments:
         pair = self._model(one.running), self._model(one.challenger)
         if pair[0].products_sha256 != pair[1].products_sha256 and self._reloaded.get(one.id) != pair:
             self._reloaded[one.id] = pair
-            pair = pair[0], self.models.reload(pair[1])
+            try:
+                pair = pair[0], self.models.reload(pair[1])
+            except (Problem, Unavailable):  # such as too many requests; it is tried again
+                del self._reloaded[one.id]
+                raise
             self._reloaded[one.id] = pair
         return pair
 

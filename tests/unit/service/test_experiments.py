@@ -1,4 +1,5 @@
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -14,7 +15,7 @@ from fashioniq.service import experiments
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.live_comparison import live_comparison
 from fashioniq.service.problems import Problem
-from fashioniq.service.store import ExperimentRow, ProductRow
+from fashioniq.service.store import ExperimentRow, ProductRow, Unavailable
 from tests.unit.service.conftest import COUNT, WORDS, Talking, served, showing_system
 from tests.unit.service.test_api import selling
 from tests.unit.service.test_page import Shopper
@@ -266,6 +267,21 @@ def test_a_challenger_with_other_products_is_loaded_again_once(service, monkeypa
     active = service.models.active("dresses")
     assert service.experiments.assigned(active, "ses_1", "service", "api").arm is None
     assert loads == ["dresses-1"]
+
+
+@pytest.mark.parametrize("error", [Problem("busy"), Unavailable("away")])
+def test_a_comparison_goes_on_after_its_challenger_could_not_be_loaded_again_at_once(
+    service, monkeypatch, error
+):
+    begun(service)
+    selling(monkeypatch, service)
+    service.models.register(service.models.folder / "dresses-0")
+    with monkeypatch.context() as patch, suppress(Unavailable):
+        patch.setattr(service.models, "reload", Mock(side_effect=error))
+        service.experiments.refresh()
+    service.experiments.refresh()
+    active = service.models.active("dresses")
+    assert service.experiments.assigned(active, "ses_1", "service", "api").arm == "both"
 
 
 @pytest.mark.parametrize("error", [Problem("busy"), RuntimeError("no memory")])
