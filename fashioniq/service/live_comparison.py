@@ -63,7 +63,7 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     counted = [one for one in log if not any("failed" in one for turn in one[1] for one in turn.shown)]
     excluded, counted = len(log) - len(counted), counted[: experiment.most]
     split, count = experiment.method == "split", len(counted)
-    value_N = np.array([_value(one, split) for one in counted])
+    value_N = np.array([_success(one) if split else _credit(one) for one in counted])
     arms = [one[0].arm == "challenger" for one in counted]
     challenger_N = np.array(arms, dtype=bool) if split else None
     standings, variance = [], 0.0
@@ -99,14 +99,15 @@ def _difference(value_N: NDArray[np.float64], challenger_N: NDArray[np.bool_] | 
     return means[0] - (means[1] if len(means) > 1 else 0.0), variance
 
 
-def _value(logged: Logged, split: bool) -> float:
-    """Whether the target is known; interleaved, the mean credit of the target where it was chosen, else of the products
-    clicked, each once per answer.
-    """
+def _success(logged: Logged) -> float:
+    _, turns, events = logged
+    return float(target_of(events, {turn.query_id: turn.created_at for turn in turns}) is not None)
+
+
+def _credit(logged: Logged) -> float:
+    """Mean credit of the target where it was chosen, else of the products clicked, each once per answer."""
     _, turns, events = logged
     target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
-    if split:
-        return float(target is not None)
     credits = {
         (turn.query_id, one["id"]): one["credit"] for turn in turns for one in turn.shown if "credit" in one
     }
