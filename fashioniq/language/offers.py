@@ -48,8 +48,8 @@ class OfferReader:
         )
         about = _any(split(given["about"]))
         self._price = _compile(
-            rf"(?:(?P<most>{_any(split(given['most']))})|(?P<least>{_any(split(given['least']))})"
-            rf"|(?P<about>{about}))?\s*:?\s*(?:{about}\s*)?{bound('')}{units}"
+            rf"(?:(?:(?P<most>{_any(split(given['most']))})|(?P<least>{_any(split(given['least']))})"
+            rf"|(?P<about>{about}))\s*:?\s*(?:(?P<roughly>{about})\s*)?)?{bound('')}{units}"
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
         self._weak = {folded(word) for name in ("weak_most", "weak_least") for word in split(given[name])}
@@ -122,6 +122,8 @@ class OfferReader:
             for name in ("most", "least", "about", "most_after", "least_after")
             if match[name]
         }
+        if match["roughly"] and words.get("most") in self._weak:
+            words = {"about": folded(match["roughly"])}  # "for about 60 dollars"
         if minor is None or _overlaps(match.span(), spans):
             return limits
         if currency is None and not (set(words.values()) - self._weak):
