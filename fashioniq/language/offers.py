@@ -52,6 +52,7 @@ class OfferReader:
             rf"|(?P<about>{about}))\s*:?\s*(?:(?P<roughly>{about})\s*)?)?{bound('')}{units}"
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
+        self._minding = {folded(word) for word in split(given["minding"])}
         self._weak = {folded(word) for name in ("weak_most", "weak_least") for word in split(given[name])}
         cheaper, dearer = (split(given[name]) for name in ("cheaper", "dearer"))
         self._dear, self._level = _compile(_any(dearer)), _compile(_any((*cheaper, *dearer)))
@@ -145,12 +146,14 @@ class OfferReader:
 
     def _refused(self, text: str) -> int | None:
         """Place of what denies the price after a text, or None: "don't want to spend"."""
+        after = ""
         for token in reversed(tokens_of(text)):
             roles = self._roles.get(token.key, ())
-            if {"not", "no"}.intersection(roles):
-                return token.start
-            if not roles and token.key not in self._nouns:
+            if {"not", "no"}.intersection(roles):  # but "no at least 50", "no problem if it is over 50"
+                return None if "answer" in roles and after not in self._nouns else token.start
+            if token.key in self._minding or not (roles or token.key in self._nouns):
                 return None
+            after = token.key
         return None
 
     def _currency(self, match: re.Match[str], number: str) -> str | None:
