@@ -50,7 +50,7 @@ def listed(units: Sequence[Unit], at: int, families: Collection[str] = ()) -> bo
     """Whether a list goes on after a comma until "or", or until "and" if all of it is of these families."""
     for number, unit in enumerate(units[at + 1 :], at + 1):
         if "or" in unit.roles:
-            return True
+            return "fallback" not in unit.roles
         if "and" in unit.roles and families:
             said = [one.term for one in units[at + 1 : number + 2] if not (one.mark or one is unit)]
             return all(term is not None and term.family in families for term in said)

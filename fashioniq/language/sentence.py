@@ -140,6 +140,8 @@ class Sentence(Scope):
                 self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
                 self._part = len(self.items)
         elif "or" in roles:
+            if "fallback" in roles and self._seen:
+                self._border(comma=True)  # "no red, otherwise pink"
             self._joint = "or"
         elif "prefer" in roles:
             self._preferred = True
