@@ -53,7 +53,8 @@ def listed(units: Sequence[Unit], at: int, families: Collection[str] = ()) -> bo
             return "fallback" not in unit.roles
         if "and" in unit.roles and families:
             said = [one.term for one in units[at + 1 : number + 2] if not (one.mark or one is unit)]
-            return all(term is not None and term.family in families for term in said)
+            verb = any("copula" in one.roles for one in units[number + 2 : number + 3])
+            return not verb and all(term is not None and term.family in families for term in said)
         if not (unit.term or unit.mark == "," or "article" in unit.roles):
             return False
     return False

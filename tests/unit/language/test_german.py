@@ -191,6 +191,7 @@ Rosa gefällt mir weniger => not rosa
 Taschen finde ich unnötig => any taschen
 sportlicher, aber nicht zu sportlich => sportlich
 ohne Spitze und Schleife => not spitze, not schleife
+kein Gürtel, Taschen und Schleife wären schön => not gürtel, taschen, schleife
 kein Rot, ansonsten Rosa => not rot, rosa
 ohne Gürtel und rot => not gürtel, rot
 nein ich möchte rot => rot
