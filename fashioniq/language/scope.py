@@ -139,10 +139,15 @@ class Scope:
         family = item.unit.term.family if item.unit.term else ""
         if item.denied or item.step or family not in self.rules.alternatives:
             return
+        beside_others = self._colors_part(item.unit)  # "a red dress, but I want a black belt"
         before = [
             one
             for one in self.items[: self._corrected]
-            if one.denied or one.step or not one.unit.term or one.unit.term.family != family
+            if one.denied
+            or one.step
+            or not one.unit.term
+            or one.unit.term.family != family
+            or (beside_others and not self._colors_part(one.unit))
         ]
         gone = self._corrected - len(before)
         self.items[: self._corrected] = before
@@ -150,6 +155,12 @@ class Scope:
         self._clause, self._part, self._last_part = (
             max(0, place - gone) for place in (self._clause, self._part, self._last_part)
         )
+
+    def _colors_part(self, unit: Unit) -> bool:
+        if unit.term is None or unit.term.family != COLOR:
+            return False
+        at = next(number for number, one in enumerate(self.units) if one.start == unit.start)
+        return beside.colors_part(self.units, at, self.lexicon)
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
