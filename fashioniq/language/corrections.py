@@ -99,7 +99,8 @@ class Corrections:
 
     def _headed(self, key: str) -> tuple[str, ...] | None:
         """An unknown word and the garment that a compound ends with: "Sommerbluse"."""
-        for at in range(_HEAD, len(key) - _HEAD + 1) if self._rules.links else ():
+        known = self._rules.links and key not in self._rules.unlike_head
+        for at in range(_HEAD, len(key) - _HEAD + 1) if known else ():
             term = self._terms.of.get(key[at:]) or self._stems.get(self._terms.stem(key[at:]))
             garment = term is not None and term.labels and term.family == GARMENT
             if garment and key[at:] not in self._rules.parts:

@@ -57,6 +57,7 @@ himmelblau => hellblau
 Maxikleid => maxi, kleid
 Sommerkleid => kleid
 Sommerbluse => bluse
+ein rotes Unterhemd => rot, ?unterhemd
 Trachtenkleid => kleid
 Tellerrock in Rot => rock, rot
 Hemd mit Brusttasche => hemd, taschen
