@@ -103,6 +103,13 @@ def test_words_in_titles_that_do_not_begin_them_are_no_names():
     assert held_after(reader_of(titles), "bella", "zora") == ["bella", "zora"]  # begins a single title
 
 
+def test_a_name_that_is_a_day_of_the_week_is_no_date():
+    reader = reader_of([("Sunday Loom Dress", 6), ("Anna Dress", 6)])
+    assert held_after(reader, "dresses from sunday") == ["sunday"]
+    assert held_after(reader, "I need a dress for friday, by anna") == ["anna"]
+    assert reader.read("I need it on friday").unknown == ()
+
+
 def test_attributes_that_begin_titles_are_no_names_without_labels():
     titles = [("Red Maxi Dress", 5), ("Striped Maxi Dress", 5), ("Vintage Lace Dress", 5)]
     reader = reader_of(titles, [(["dress"], 15)])
