@@ -28,6 +28,7 @@ SPARE = 16  # additional neighbors, so that ties at the cutoff can be broken by 
 MAPPED_MOST = 2**30  # bytes of a memory map above which its pages are released after use
 GPU_MOST = 2048  # maximum number of neighbors of FAISS on a GPU
 EPSILON = torch.finfo(torch.float32).eps
+TINY = torch.finfo(torch.float32).tiny  # smaller products lose digits, or become 0
 
 
 class NotFiniteError(ValueError):
@@ -137,7 +138,8 @@ class ExactSearch:
     def best(self, query_BD: Tensor, bonus_BN: Tensor | None, wanted: int) -> tuple[Tensor, Tensor]:
         """Costs and positions of candidates, unordered; they always include the `wanted` best items.
 
-        The host waits for a GPU once, for the number of queries that have near ties or are not finite.
+        The host waits for a GPU once, for the number of queries that have near ties or are not finite, and then for
+        the near ties of each.
         """
         count = min(len(self), wanted + SPARE)
         item_BK = self._candidates(query_BD, bonus_BN, count)
@@ -234,7 +236,8 @@ class ExactSearch:
         scale_B = query_BD.norm(dim=1) * self._longest + self._longest**2
         if bonus_BN is not None:
             scale_B = scale_B + bonus_BN.abs().amax(1)
-        return 2 * EPSILON * max(16.0, query_BD.shape[1] ** 0.5) * scale_B
+        size = query_BD.shape[1]
+        return 2 * EPSILON * max(16.0, size**0.5) * scale_B + size * TINY
 
 
 def best_first(cost_BK: Tensor, item_BK: Tensor, exclude_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:

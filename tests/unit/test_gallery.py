@@ -138,6 +138,18 @@ def test_each_query_of_a_batch_gets_its_own_ties_resolved():
     assert torch.equal(item_BK, distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices[:, :3])
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("scale", [1e-24, 4e-22])
+def test_vectors_whose_squares_are_too_small_for_float32_are_found_in_their_order(scale, search):
+    torch.manual_seed(0)
+    vectors_ND = scale * (torch.randn(512) + 1e-6 * torch.randn(300, 512))
+    query_BD = torch.cat([vectors_ND[[7]], scale * torch.randn(7, 512)])
+    expected_BN = distances(vectors_ND, query_BD).sort(dim=1, stable=True).indices
+    searched = gallery_of(vectors_ND, search)
+    assert torch.equal(searched.top(query_BD, 10)[1], expected_BN[:, :10])
+    assert searched.rank(query_BD, expected_BN[:, 3]).tolist() == [3] * 8
+
+
 def test_a_target_that_begins_a_tile_ranks_behind_its_equal_in_the_tile_before(monkeypatch):
     monkeypatch.setattr(exact, "TILE", 4)
     vectors_ND = torch.tensor([[5.0], [9], [7], [8], [5], [6]])
