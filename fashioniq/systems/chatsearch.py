@@ -144,6 +144,9 @@ def searches(
     Raises UserError if a run or an encoder does not match the features.
     """
     made: dict[str, VectorSearch] = {}
+    train = _usable(data, features) if "concatenation" in settings.methods else None
+    if train == [] and "concatenation" in settings.method:
+        raise UserError(f"--method concatenation needs {_TRAIN} in {settings.data}; leave it out")
     if "chatsearcher" in settings.methods and settings.run:
         model, tokens, about = load_chatsearcher(settings.run, half=device.type == "cuda")
         check_same_features(settings.run, about.features, features.facts)
@@ -165,13 +168,10 @@ def searches(
             VectorSearch(vectors_ND, space.text),
             VectorSearch(vectors_ND, space.both),
         )
-        if "concatenation" in settings.methods:
-            if train := _usable(data, features):
-                made["concatenation"] = VectorSearch(vectors_ND, space.concatenation(train))
-            elif "concatenation" in settings.method:
-                raise UserError(f"--method concatenation needs {_TRAIN} in {settings.data}; leave it out")
-            else:
-                print(f"left out: concatenation, without {_TRAIN}")
+        if train:
+            made["concatenation"] = VectorSearch(vectors_ND, space.concatenation(train))
+        elif train is not None:
+            print(f"left out: concatenation, without {_TRAIN}")
     if settings.retriever and "retriever" in settings.methods:
         made["retriever"] = _retriever(settings, settings.retriever, features, device)
     return made

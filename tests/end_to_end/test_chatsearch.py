@@ -224,7 +224,7 @@ def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, v
 
 
 def test_without_conversations_of_train_the_concatenation_is_left_out(
-    project, refused, talks, vector_runs, trained, tmp_path, capsys
+    project, refused, talks, vector_runs, trained, tmp_path, capsys, monkeypatch
 ):
     copy = shutil.copytree(talks, tmp_path / "talks")
     for subtask in "tim":
@@ -234,6 +234,7 @@ def test_without_conversations_of_train_the_concatenation_is_left_out(
     rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
     assert [row["method"] for row in rows] == ["image", "text", "both", "random"]
     assert "left out: concatenation" in capsys.readouterr().out
+    monkeypatch.setattr(chatsearch, "_space", None)  # refused before pictures are encoded
     line = refused("eval-chatsearch", **given, method="concatenation", out=tmp_path / "other")
     assert "--method concatenation needs conversations of train" in line
 
