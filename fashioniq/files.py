@@ -258,7 +258,9 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     """
     refuse_special(path)
     try:
-        content = json.loads(path.read_text("utf-8-sig"), parse_constant=_finite, parse_float=_finite)
+        content = json.loads(
+            path.read_text(encoding="utf-8-sig"), parse_constant=_finite, parse_float=_finite
+        )
     except FileNotFoundError as error:
         raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:

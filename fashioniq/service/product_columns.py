@@ -35,7 +35,8 @@ class Facts(msgspec.Struct, gc=False):
     url: str | None
 
 
-NOTHING = Facts("", None, None, (), None, None)  # of a product of which nothing is known
+# of a product of which nothing is known
+NOTHING = Facts(title="", price_minor=None, currency=None, sizes=(), in_stock=None, url=None)
 
 
 class ProductColumns:

@@ -172,9 +172,9 @@ def _users(options: EvalGenIR, world: World, costs: Costs) -> Callable[[], User]
         pictures,
         ids,
         sees[options.feedback],
-        "found with" if options.feedback == "prediction" else "drawn from",
-        SAMPLINGS[options.sampling][0],
-        own_prompts,
+        shown_as="found with" if options.feedback == "prediction" else "drawn from",
+        lengths=SAMPLINGS[options.sampling][0],
+        prompts=own_prompts,
     )
 
 

@@ -11,7 +11,7 @@ FILES = sorted(Path(fashioniq.__file__).parent.rglob("*.py"))
 MAX_POSITIONAL = 5
 TABLES = {"Measure"}  # one call per line of a table
 # take any number of values of one kind
-VARIADIC = {"zip", "add_row", "_model", "print", "Table", "create_table"}
+VARIADIC = {"zip", "add_row", "_model", "print", "Table", "create_table", "refuse"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
