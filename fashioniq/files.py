@@ -258,9 +258,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     """
     refuse_special(path)
     try:
-        content = json.loads(
-            path.read_text(encoding="utf-8-sig"), parse_constant=_finite, parse_float=_finite
-        )
+        content = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=_real, parse_float=_real)
     except FileNotFoundError as error:
         raise UserError(f"cannot find {what}: there is no file {path}") from error
     except OSError as error:
@@ -274,7 +272,7 @@ def read_json(path: Path, what: str, kind: type | None = None) -> Any:
     return content
 
 
-def _finite(text: str) -> float:
+def _real(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):  # Python also reads NaN and Infinity, and 1e999 as infinite
         raise ValueError(f"{text} is not a finite number")
