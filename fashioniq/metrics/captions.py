@@ -31,8 +31,17 @@ def score_systems(systems: Sequence[System]) -> list[CaptionScores]:
     to BLEU-4, ROUGE-L, CIDEr, METEOR and SPICE.
 
     Scores are from 0 to 1, and for CIDEr from 0 to 10, as in the COCO tools. A metric that could not be
-    computed is "not computed: " and the reason.
+    computed is "not computed: " and the reason. Raises ValueError if there are no captions, or a different number of
+    reference lists.
     """
+    for hypotheses, references in systems:
+        if not hypotheses or len(hypotheses) != len(references):
+            found = f"{len(hypotheses)} captions and {len(references)} lists"
+            raise ValueError(
+                f"expected one list of references per caption and at least one caption, found {found}"
+            )
+        if any(isinstance(several, str) or not several for several in references):
+            raise ValueError("each caption needs a list of references with at least one text")
     systems, tokeniser = _tokenise(systems)
     by_java = {"METEOR": _tried(meteor, systems), "SPICE": _tried(spice, systems)}
     scores = []

@@ -18,8 +18,15 @@ def examination(clicks_RP: Any, impressions_RP: Any) -> NDArray[np.float64] | No
     interventions"; Joachims, Swaminathan and Schnabel 2017). Choices are Poisson with the mean impressions ×
     examination × relevance of the row; the most likely values with a weak prior are found by alternating updates.
     From few choices it is uncertain, but estimators of rewards do far better with it than without any.
+    Raises ValueError for counts that are negative or of different shapes.
     """
     clicks_RP, impressions_RP = np.asarray(clicks_RP, dtype=float), np.asarray(impressions_RP, dtype=float)
+    if (
+        clicks_RP.shape != impressions_RP.shape
+        or clicks_RP.ndim != 2
+        or min(clicks_RP.min(), impressions_RP.min()) < 0
+    ):
+        raise ValueError("expected clicks and impressions as two matrices of the same shape, none negative")
     clicks_R, clicks_P = clicks_RP.sum(1), clicks_RP.sum(0)
     if not clicks_P.sum():
         return None

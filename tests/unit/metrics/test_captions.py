@@ -144,3 +144,12 @@ def test_several_systems_score_as_each_by_itself(no_java):
     for together, (said, references) in zip(score_systems(systems), systems, strict=True):
         assert {**together.corpus, "tokeniser": together.tokeniser} == caption_scores(said, references)
         assert sum(together.each["CIDEr"]) / 2 == pytest.approx(together.corpus["CIDEr"])
+
+
+@pytest.mark.parametrize(
+    ("said", "references"),
+    [([], []), (["red"], []), (["red"], [["red"], ["red"]]), (["red"], [[]]), (["red"], ["red"])],
+)
+def test_what_cannot_be_scored_is_refused(said, references):
+    with pytest.raises(ValueError, match="references"):
+        caption_scores(said, references)

@@ -38,6 +38,12 @@ def test_few_clicks_say_little_and_none_nothing():
     assert examination(np.zeros((2, 3)), shown_RP) is None
 
 
+@pytest.mark.parametrize("clicks", [np.zeros(3), np.zeros((2, 3)), np.full((2, 2), -1)])
+def test_other_counts_are_refused(clicks):
+    with pytest.raises(ValueError, match="same shape"):
+        examination(clicks, np.full((2, 2), 9))
+
+
 def test_drawn_products_are_counted_together():
     clicks_RP, shown_RP = counted(
         [[0, 30, 1], [9, 0, 1], [0, 1, -1]], [[0, 1, 0], [0, 1, 0], [1, 0, 0]], first=2
