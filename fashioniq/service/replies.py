@@ -1,20 +1,15 @@
 """What an answer says of products, words and pictures."""
 
-import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fashioniq.data.attributes import stated_attributes
 from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of
-from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import Wishes
-from fashioniq.loop.dialog import Dialog, DialogStep
-from fashioniq.loop.query import Query
+from fashioniq.loop.dialog import Dialog
 from fashioniq.service.product_columns import NOTHING
 from fashioniq.service.reply_schemas import (
     FacetCounts,
@@ -34,7 +29,6 @@ from fashioniq.service.schemas import FiltersBody, PriceBody
 from fashioniq.service.served_model import Served
 
 WIDTH = 320  # pixels of a picture on the page
-MOST_LEFT_OUT = 8  # words of a request, one by one, for their effects
 MOST_REASONS = 4  # why a product was found
 NOTES = {  # texts of notices by their codes, but of those with numbers or words
     "no-picture": "No picture could be drawn from these words, so they were searched for as a text.",
@@ -160,32 +154,6 @@ def parts(live: Dialog, name: str) -> ScorePartsReply:
             for wish, has, adds in met
         ],
     )
-
-
-def effects(
-    before: Dialog, step: DialogStep, words: Sequence[str], ids: Sequence[str]
-) -> list[dict[str, int]]:
-    """For each product, the places in the whole gallery that it would lose if a word had not been said.
-
-    `before` is the dialog before the step, `words` are words of it that the model knows.
-    """
-    gallery = before.system.gallery
-    item_K = torch.tensor([gallery.items.positions[name] for name in ids], device=gallery.vectors_ND.device)
-
-    def rank_K(live: Dialog) -> Tensor:
-        return gallery.rank(Query.joined([live.query] * len(item_K)), item_K)
-
-    rank_with_K = rank_K(before.after(step))
-    moved = [(rank_K(before.after(_without(before, step, word))) - rank_with_K).tolist() for word in words]
-    return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]
-
-
-def _without(before: Dialog, step: DialogStep, word: str) -> DialogStep:
-    """A step without a word or phrase, and without the parts of which nothing else is known."""
-    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
-    says = [" ".join(tokenize(pattern.sub(" ", part))) for part in step.says]
-    says = [part for part in says if before.system.read(part).known]
-    return step._replace(says=tuple(says), text=pattern.sub(" ", step.text))
 
 
 def facets(served: Served, wishes: Wishes, filters: FiltersBody) -> FacetCounts:

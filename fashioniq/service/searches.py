@@ -15,16 +15,7 @@ from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.replies import (
-    MOST_LEFT_OUT,
-    effects,
-    facets,
-    generated_picture,
-    notice_codes,
-    notices,
-    parts,
-    result,
-)
+from fashioniq.service.replies import facets, generated_picture, notice_codes, notices, parts, result
 from fashioniq.service.reply_schemas import HeardReply, RankingReply
 from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody
 from fashioniq.service.served_model import Served
@@ -32,6 +23,7 @@ from fashioniq.service.stated_limits import over
 from fashioniq.service.store import TurnRow
 from fashioniq.service.stored_turns import wishes_of
 from fashioniq.service.understanding import holding, understood
+from fashioniq.service.word_effects import MOST, effects
 
 
 @dataclass(frozen=True)
@@ -143,7 +135,7 @@ class Searches:
         self, ranking: RankingReply, before: Callable[[], Dialog], step: DialogStep, live: Dialog
     ) -> None:
         """Add the parts of the scores after a step, and the effects of its words, to the results."""
-        words = list(dict.fromkeys(ranking.heard.known))[:MOST_LEFT_OUT]
+        words = list(dict.fromkeys(ranking.heard.known))[:MOST]
         ids = [one.product_id for one in ranking.results]
         if not ids:
             return
