@@ -14,6 +14,7 @@ from fashioniq.config.shared import (
     Seeded,
     WithFeatures,
 )
+from fashioniq.files import UserError
 from fashioniq.models.configs import (
     DRAWN,
     DRAWN_IN_TRAINING,
@@ -231,10 +232,8 @@ class TrainGenerator(Decoding, OfAnyCategory, Training):
     )
 
     def validate(self) -> None:
-        refuse(
-            (
-                self.image_size % self.model.patch,
+        if self.image_size % self.model.patch:
+            raise UserError(
                 f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
-                "use a divisor of the picture size",
+                "use a divisor of the picture size"
             )
-        )

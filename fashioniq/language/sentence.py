@@ -10,7 +10,8 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
 from fashioniq.language.terms import LENGTH
 
-_LISTED = ("detail", "trim", "fabric", "neck")
+_PARTS = ("detail", "trim")  # families with which a denied list goes on after "and"
+_BEFORE_PARTS = (*_PARTS, "fabric", "neck")  # of what such a list goes on from: "without lace and bows"
 _DENYING = ("instead", "except", "without", "less", "no", "not")
 
 
@@ -133,7 +134,7 @@ class Sentence(Scope):
                     False,
                 )  # "has no print and is black", where prints have no labels
                 self._part = len(self.items)
-            parts = self._parts_listed() if self._family in _LISTED else ()
+            parts = self._parts_listed() if self._family in _BEFORE_PARTS else ()
             goes_on = ahead.continues(self.units, at, self._family, parts)
             if self._denial and self._seen and not goes_on:
                 # "too tight and short" are two steps, "less floral and short" has none
@@ -151,7 +152,7 @@ class Sentence(Scope):
 
     def _parts_listed(self) -> Collection[str]:
         """Families of parts, with which a denial such as "without" goes on after "and": "without lace and bows"."""
-        return _LISTED[:2] if "list" in self.units[self._denied_at].roles else ()
+        return _PARTS if "list" in self.units[self._denied_at].roles else ()
 
     def _denying(self, at: int, kind: str) -> None:
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):

@@ -196,9 +196,8 @@ def answer(
     """The answer of the first model, or of both in one list; of a model that fails, that of the other one.
 
     `live_of` returns the function for `Searches.nearest` of a model; without it, the first model answers with products
-    that differ from each other. In the log, the products of an interleaved list
-    have their credit, and those of a model that answers for another one have "failed". Raises Problem if both fail,
-    or too many requests wait.
+    that differ from each other. In the log, the products of an interleaved list have their credit, and those of a model
+    that answers for another one have "failed". Raises Problem if both fail, or too many requests wait.
     """
     served = contenders.models[0]
     if live_of is None:

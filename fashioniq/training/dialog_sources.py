@@ -114,9 +114,8 @@ class DialogSimulation:
         return {self.name: DialogStarts(row_B, first_B, self.users["val"], self.turns)}
 
 
-RecordedDialog = tuple[
-    str, Sequence[tuple[str, str]], float
-]  # target, item and text of each turn, and weight
+# target, item and text of each turn, and weight
+RecordedDialog = tuple[str, Sequence[tuple[str, str]], float]
 
 
 @dataclass(frozen=True)
