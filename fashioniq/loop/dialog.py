@@ -14,7 +14,7 @@ from fashioniq.data.dialog_log import LoggedDialog, LoggedTurn
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
-from fashioniq.language.wishes import OfferLimits, Wishes
+from fashioniq.language.wishes import EVERYTHING, OfferLimits, Wishes
 from fashioniq.loop.messages import DialogState, Message, S
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
@@ -168,8 +168,8 @@ class Dialog(Generic[S]):
 
         It is `about` a product or picture, by default what the system offers. A reply of which nothing is understood
         changes nothing, "like this" alone asks for products like the one talked about, and "something else" for all but
-        that one. The retriever reads `parts` of it, if they are given, one by one, and only those that have more than
-        limits such as a price.
+        that one; "start over" begins a new dialog, which can be undone. The retriever reads `parts` of it, if they are
+        given, one by one, and only those that have more than limits such as a price.
 
         Raises TypeError for a reply that is no text.
         """
@@ -179,6 +179,9 @@ class Dialog(Generic[S]):
             return self.about(about).say(text, parts)
         reply = clean(text, LONGEST)
         request, state, offer = self.system.read(reply), self.state, self.offer
+        if EVERYTHING in request.taken_back and self.before:
+            begun = replace(Dialog.start(self.system), named=offer if request.like_shown else None)
+            return replace(begun.say(reply, parts), before=self)
         if request.others and self.system.shows_items and self.offered:
             return self.pass_over([self.offered])
         if not request.understood:

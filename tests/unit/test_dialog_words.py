@@ -96,6 +96,26 @@ def test_a_request_of_which_nothing_is_understood_changes_nothing(said):
         assert live.say(said) is live
 
 
+@pytest.mark.parametrize(
+    ("said", "as_first"), [("start over", ""), ("start over, with sleeves", "with sleeves")]
+)
+def test_a_fresh_start_forgets_what_the_retriever_heard_and_can_be_undone(said, as_first):
+    first = Dialog.start(system())
+    live = first.say("is red").about("p3").say("longer").less_like("p4")
+    again = live.say(said)
+    assert torch.equal(again.query.vector_BD, first.say(as_first).query.vector_BD)
+    assert shown(again, 24) == shown(first.say(as_first), 24) and again.undo() is live
+    assert shown(again.about("p3").say("is red"), 24) == shown(
+        first.say(as_first).about("p3").say("is red"), 24
+    )
+
+
+def test_a_fresh_start_may_begin_with_the_product_talked_about():
+    first = Dialog.start(system())
+    live = first.say("is red").about("p3").say("start over, like this but black")
+    assert shown(live, 24) == shown(first.about("p3").say("like this but black"), 24)
+
+
 def test_a_first_request_starts_from_the_mean_and_words_decide():
     own = system()
     live = Dialog.start(own).say("is red")
