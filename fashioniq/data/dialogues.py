@@ -19,7 +19,8 @@ from typing import Any
 from fashioniq.data.sanitize import UNKNOWN
 from fashioniq.files import UserError, read_json, why, write_text
 
-JOINED = ", "  # separator between rounds, as in ChatIR's released code; the paper uses [SEP]
+JOINED = ", "  # separator between rounds, as in ChatIR's released code
+_OF_BERT = "[SEP]"  # the paper's, which stands between a question and its answer, too
 # what stands before the number of an image in the names of VisDial's and COCO's pictures
 _OFFICIAL = re.compile(r"(COCO_(train|val)2014|VisualDialog_(val|test)2018)_(?=\d{12}\.jpg$)")
 
@@ -69,7 +70,20 @@ class Dialogue:
 def dialog_text(dialogue: Dialogue, round: int, joined: str = JOINED) -> str:
     """Query text after a round; rounds are counted from 0."""
     rounds = dialogue.rounds[: round + 1]
-    return last_round(rounds) if dialogue.alone else joined.join(rounds)
+    return last_round(rounds) if dialogue.alone else join_rounds(rounds, joined)
+
+
+def join_rounds(rounds: Sequence[str], separator: str = JOINED) -> str:
+    """Query text of a dialog whose rounds are questions with answers."""
+    return separator.join(separated(rounds, separator))
+
+
+def separated(rounds: Sequence[str], separator: str) -> list[str]:
+    """The texts between which a separator stands: the rounds; with BERT's [SEP], the questions and the answers."""
+    if _OF_BERT not in separator:
+        return list(rounds)
+    read = [Round.read(said) if getattr(said, "question", "") else Round(said) for said in rounds]
+    return [text for said in read for text in (said.question, said.answer) if text]
 
 
 def last_round(rounds: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fashioniq.data.dialogues import JOINED, Round, each
+from fashioniq.data.dialogues import Round, each, join_rounds
 from fashioniq.loop.messages import Turn
 
-_JOIN = each(JOINED.join)
+_JOIN = each(join_rounds)
 
 
 class TextEncoder(Protocol):

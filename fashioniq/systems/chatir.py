@@ -3,6 +3,7 @@ dialog.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from fashioniq.data.dialogues import (
     dialog_text,
     each,
     in_search_space,
+    join_rounds,
     last_round,
     read_dialogues,
     read_search_space,
@@ -92,7 +94,7 @@ def system_of(run: Path, chosen: Selection, data: RunData) -> System:
         run, found, lambda x_BD: unit(encoder.embed_images(x_BD)), store.fingerprint(), chosen.stored
     )
     cards = cards_of(catalog, store, found.ids) if catalog else ItemCards()
-    retriever = TextRetriever(encoder, each(separator.join))
+    retriever = TextRetriever(encoder, each(partial(join_rounds, separator=separator)))
     vocabulary = getattr(encoder, "vocabulary", None)  # CLIP and BLIP encode any word
     return System(retriever, _asker(catalog, found.ids), gallery, vocabulary, cards)
 
@@ -209,7 +211,8 @@ def _retriever(
         lengths = source.encoder.lengths([dialog_text(dialogue, round, separator) for dialogue in dialogues])
         cut.append(sum(length > source.encoder.limit for length in lengths))
     query = "each round alone" if dialogues[0].alone else f"rounds joined by {separator!r}"
-    retriever = TextRetriever(source.encoder, each(last_round if dialogues[0].alone else separator.join))
+    write = last_round if dialogues[0].alone else partial(join_rounds, separator=separator)
+    retriever = TextRetriever(source.encoder, each(write))
     return lambda rows: retriever, {"query": query, "cut": cut}
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from fashioniq.data.dialogues import Dialogue, dialog_text
+from fashioniq.data.dialogues import Dialogue, dialog_text, join_rounds, separated
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.ranking import percentile, recall_at
@@ -48,9 +48,10 @@ def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) ->
     if dialogue.alone or mask == "none":
         return dialog_text(dialogue, last, separator)
     if mask == "caption":
-        return separator.join(without_caption(rounds) if random.random() < share else rounds)
+        return join_rounds(without_caption(rounds) if random.random() < share else rounds, separator)
     if mask == "token":
-        words = [[word for word in text.split() if random.random() >= share] for text in rounds]
+        texts = separated(rounds, separator)
+        words = [[word for word in text.split() if random.random() >= share] for text in texts]
         return separator.join(" ".join(left) for left in words if left) or dialog_text(
             dialogue, last, separator
         )
@@ -58,7 +59,7 @@ def partial_text(dialogue: Dialogue, mask: str, share: float, separator: str) ->
     for said in rounds[1:]:
         masked = random.random() < share
         kept.append({"question": said.answer, "answer": said.question, "round": ""}[mask] if masked else said)
-    return separator.join(text for text in kept if text)
+    return join_rounds([text for text in kept if text], separator)
 
 
 def embed_in_micro_batches(model: TextTower, texts: Sequence[str], size: int, device: torch.device) -> Tensor:

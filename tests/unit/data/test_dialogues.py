@@ -8,6 +8,7 @@ from fashioniq.data.dialogues import (
     Round,
     dialog_text,
     in_search_space,
+    join_rounds,
     read_dialogues,
     read_search_space,
     write_dialogues,
@@ -48,7 +49,18 @@ def test_chatir_dialogues_are_read_and_written(saved, tmp_path):
     assert json.loads((tmp_path / "again.json").read_text()) == CHATIR
     assert [dialog_text(read[0], number) for number in range(3)] == [
         "a cat", "a cat, is it black? yes", "a cat, is it black? yes, is it asleep? no"]  # fmt: skip
-    assert dialog_text(read[1], 1, "[SEP]") == "a dog[SEP]wet? no"
+    assert dialog_text(read[1], 1, "[SEP]") == "a dog[SEP]wet?[SEP]no"
+
+
+@pytest.mark.parametrize(
+    "said", ["is it black? yes", Round.of("is it black", "yes"), Round.read("is it black? yes")]
+)
+def test_the_separator_of_bert_stands_between_a_question_and_its_answer_too(said):
+    answered = " [SEP] yes" if isinstance(said, Round) else " yes"
+    assert (
+        join_rounds([Round("a cat? a dog"), said], " [SEP] ") == f"a cat? a dog [SEP] is it black?{answered}"
+    )
+    assert join_rounds([Round("a cat"), said], " | ") == "a cat | is it black? yes"
 
 
 def test_visdial_numbers_become_texts_and_file_names(saved):

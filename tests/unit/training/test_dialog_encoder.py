@@ -133,10 +133,10 @@ def test_every_round_is_as_likely_and_a_fifth_lack_the_caption():
     }
 
 
-def parts_left(mask, count=3000):
+def parts_left(mask, count=3000, separator=" | "):
     random.seed(0)
     dialogue = Dialogue("image", tuple(map(Round.read, ("a b c d", "is it? yes", "was it? no"))))
-    return Counter(partial_text(dialogue, mask, 0.2, " | ") for _ in range(count))
+    return Counter(partial_text(dialogue, mask, 0.2, separator) for _ in range(count))
 
 
 def test_a_fifth_of_the_questions_answers_or_rounds_are_masked_each_by_itself():
@@ -162,6 +162,13 @@ def test_a_fifth_of_the_tokens_are_masked_and_never_all():
     words = sum(count * len(text.replace(" | ", " ").split()) for text, count in texts.items())
     whole = sum(parts * 1000 for parts in (4, 7, 10))
     assert words / whole == pytest.approx(0.8, abs=0.03) and "" not in texts
+
+
+@pytest.mark.parametrize("mask", ["none", "caption", "question", "answer", "round", "token"])
+def test_masked_dialogs_have_the_separator_of_bert_between_questions_and_answers(mask):
+    texts = parts_left(mask, separator=" [SEP] ")
+    parts = {part for text in texts for part in text.split(" [SEP] ")}
+    assert parts >= {"a b c d", "is it?", "yes", "was it?", "no"} and not any("? " in part for part in parts)
 
 
 def test_rounds_that_are_whole_queries_are_heard_alone():
