@@ -174,7 +174,8 @@ class TrainCaptioner(WithScores, OfWords, Training, WithFeatures):
     select: Literal["P", "BLEU-4", "BLEU-3"] = option(
         "P",
         "measure of val that selects the epoch and stops the training: P of a linear retriever fitted to recorded "
-        "captions (epochs with a BLEU-1 below 20 come last), BLEU-4 (paper), or BLEU-3 (released code)",
+        "captions (epochs with a BLEU-1 below 20 come last), BLEU-4 (paper), or BLEU-3 of every fifth "
+        "epoch (released code)",
         research=True,
     )
     batch_size: int = option(

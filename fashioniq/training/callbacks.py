@@ -50,8 +50,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 class KeepBest(pl.Callback):
-    """After every epoch a row in metrics.csv; where `monitor` has risen, the weights and description of the
-    run.
+    """After every epoch with a validation a row in metrics.csv; where `monitor` has risen, the weights and description
+    of the run.
     """
 
     def __init__(
@@ -115,6 +115,8 @@ class KeepBest(pl.Callback):
             )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if (trainer.current_epoch + 1) % (trainer.check_val_every_n_epoch or 1):
+            return
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}
         figures |= {
             name: value.item() for name, value in trainer.callback_metrics.items() if name.startswith("val_")

@@ -1,6 +1,7 @@
 """Shared parts of all trainings: run folder, example order, best weights, resuming and early stopping."""
 
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -124,19 +125,22 @@ def fit(
     monitor: str,
     strategy: str = "auto",
     halfway: Sequence[nn.Parameter] = (),
+    every: int = 1,
 ) -> dict[str, float]:
     """Train on the loaders of train and val, and save the best weights by `monitor` (higher is better) in
     `run`.
 
     Loads the best weights into `model`, and returns the metrics of the best epoch. `strategy` is
     Lightning's, for several devices. The weights of the model in `halfway` are validated and saved halfway between
-    their values now and the trained ones (see `Halfway`).
+    their values now and the trained ones (see `Halfway`). One epoch of `every` is validated, and can be the best one.
     """
+    every = min(every, settings.epochs)
+    patience = math.ceil(settings.patience / every)
     accelerator = accelerator_of(settings.device)
     if accelerator == "gpu" and settings.devices > torch.cuda.device_count():
         raise UserError(f"--devices is {settings.devices}: torch finds {torch.cuda.device_count()} GPUs here")
     about = described(facts)
-    best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=settings.patience)
+    best = KeepBest(run, model, about, monitor=monitor, seed=settings.seed, patience=patience)
     peers = Peers(run, _shared_facts(settings, about))
     resumption = Resumption(run, settings) if settings.resume else None
     last = ModelCheckpoint(
@@ -151,12 +155,13 @@ def fit(
         sync_batchnorm=accelerator == "gpu",
         precision=settings.precision,  # type: ignore[arg-type]
         max_epochs=settings.epochs,
+        check_val_every_n_epoch=every,
         gradient_clip_val=5.0,
         callbacks=[
             peers,
             best,
             *([Halfway(halfway)] if halfway else []),  # after `best`, which saves its weights
-            EarlyStopping(monitor, patience=settings.patience, mode="max"),
+            EarlyStopping(monitor, patience=patience, mode="max"),
             last,
             *([resumption] if resumption else []),
         ],

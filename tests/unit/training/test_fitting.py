@@ -141,7 +141,7 @@ class Epoch:
     """Stands for the trainer at the end of an epoch."""
 
     def __init__(self, number, **figures):
-        self.current_epoch, self.is_global_zero = number, True
+        self.current_epoch, self.is_global_zero, self.check_val_every_n_epoch = number, True, 1
         self.callback_metrics = {name: torch.tensor(value) for name, value in figures.items()}
 
     def print(self, text, flush):
@@ -272,6 +272,25 @@ def test_the_provenance_is_that_of_the_whole_training_and_not_until_its_best_epo
     fit(Worsening(model), model, batches, run=tmp_path, settings=settings, facts=facts, monitor="val_score")
     assert read_run(tmp_path, PredictorRun).metrics["epoch"] == 0 and next(epochs) == 2
     assert read_run(tmp_path, PredictorRun).provenance.seconds == {"wall": 1}
+
+
+@pytest.mark.parametrize(
+    ("every", "epochs", "patience", "validated"),
+    [(5, 12, 10, [4, 9]), (5, 20, 10, [4, 9, 14]), (5, 20, 5, [4, 9]), (5, 3, 10, [2]), (2, 5, 1, [1, 3])],
+)
+def test_one_epoch_of_some_is_validated_and_the_patience_is_in_epochs(
+    best, tmp_path, every, epochs, patience, validated
+):
+    batches = (torch.utils.data.DataLoader(TensorDataset(torch.ones(4, 2)), batch_size=2),) * 2
+    settings = TrainRetriever(
+        category="dresses", run=tmp_path, epochs=epochs, patience=patience, device="cpu"
+    )
+    model, facts = torch.nn.Linear(2, 1), msgspec.to_builtins(best.about)
+    options = {"run": tmp_path, "settings": settings, "facts": facts, "monitor": "val_score", "every": every}
+    figures = fit(Worsening(model), model, batches, **options)
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()[1:]
+    assert [int(float(row.partition(",")[0])) for row in rows] == validated
+    assert figures["epoch"] == validated[0] and figures["val_score"] == -validated[0]
 
 
 @pytest.mark.parametrize(

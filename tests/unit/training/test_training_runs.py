@@ -891,6 +891,7 @@ def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop,
         select=select,
     )
     captioner_run.train_captioner(settings)
+    assert fit.every == (5 if select == "BLEU-3" else 1)
     logged = {}
     fit.module.log = logged.__setitem__
     pairs = fit.module.val_pairs
