@@ -44,7 +44,7 @@ def check_inputs(settings: Any) -> None:
             kind = kind_of(value)
             if verify and kind in KINDS:
                 verify_run(value, read_run(value, KINDS[kind]))
-        if reads == "file" and not value.is_file():
+        if first == "file" and not value.is_file() and str(value) not in others:
             raise UserError(f"there is no file {value}; correct {flag(name)}")
     reads_of = {reads for _, reads, _ in named}
     category = getattr(settings, "category", None)

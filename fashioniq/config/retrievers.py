@@ -43,9 +43,9 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     )
     word_vectors: Path | None = option(
         None,
-        "file of word vectors, as text (GloVe, word2vec, fastText) or .bin (word2vec, fastText), kept frozen (default: "
-        "learned embeddings)",
-        reads="file",
+        "file of word vectors, as text (GloVe, word2vec, fastText) or .bin (word2vec, fastText), or catalog for those "
+        "that word2vec learns from its texts before; kept frozen (default: learned embeddings)",
+        reads="file or catalog",
         research=True,
     )
     loss: Loss = option(

@@ -11,6 +11,7 @@ import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PAD, START, END, UNKNOWN = range(4)
 SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
+OF_CATALOG = "catalog"  # in place of a file: word vectors that are learned from the texts of the catalog
+LEARNED_SIZE = 300  # of those, as of GloVe's
 FASTTEXT = (793712314).to_bytes(4, "little")  # first bytes of fastText's binary files
 _LINES_TRIED = 10  # lines of a word vector file whose numbers are always parsed, to detect other formats
 _WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")  # v-neck and don't are single words
@@ -139,6 +142,24 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[
         )
     if not found:
         raise UserError(f"{path} has vectors for none of the {len(words)} words; is it for another language?")
+    return _table(words, found), [word for word in words if word not in found]
+
+
+def learn_word_vectors(texts: Iterable[str], vocabulary: Vocabulary, seed: int) -> tuple[Tensor, list[str]]:
+    """The same from texts: vectors of word2vec's skip-gram model (Mikolov et al. 2013), with which words are similar
+    that stand in similar places. Raises UserError if the texts have none of the words.
+    """
+    from gensim.models import Word2Vec
+
+    sentences = [tokenize(text) for text in texts]
+    words = vocabulary.words[len(SPECIAL) :]
+    if set(words).isdisjoint(chain.from_iterable(sentences)):
+        raise UserError("the texts of the catalog have none of the words; give --word-vectors a file")
+    # one thread, so that a seed gives the same vectors
+    learned = Word2Vec(
+        sentences, vector_size=LEARNED_SIZE, sg=1, min_count=1, epochs=20, workers=1, seed=seed
+    ).wv
+    found = {part: learned[part] for word in words for part in (word, *word.split("-")) if part in learned}
     return _table(words, found), [word for word in words if word not in found]
 
 

@@ -12,9 +12,9 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainComposer, TrainRetriever
-from fashioniq.data.catalog import Catalog, Pair
+from fashioniq.data.catalog import Catalog, Pair, text_of
 from fashioniq.data.items import Items
-from fashioniq.data.words import SPECIAL, Vocabulary, load_word_vectors
+from fashioniq.data.words import OF_CATALOG, SPECIAL, Vocabulary, learn_word_vectors, load_word_vectors
 from fashioniq.features.selection import (
     check_enough_to_show,
     describe_data,
@@ -90,6 +90,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         settings,
         store,
         users.vocabulary,
+        captions=[text for _, text, _ in users.examples],
         max_words=before.get("max_words", users.max_words),
         max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
@@ -154,14 +155,23 @@ def new_retriever(
     store: FeatureStore,
     vocabulary: Vocabulary,
     *,
+    captions: Sequence[str],
     max_words: int,
     max_turns: int,
     bigrams: int = 0,
 ) -> tuple[BaseRetriever, dict[str, Any]]:
-    """Create a model with its word vectors, or with the weights of --init-from; also return its sizes."""
+    """Create a model with its word vectors, or with the weights of --init-from; also return its sizes.
+
+    Word vectors of the catalog are learned from `captions` and from the texts of the products of train.
+    """
     vectors_VD = None
     if settings.word_vectors:
-        vectors_VD, missing = load_word_vectors(settings.word_vectors, vocabulary)
+        if settings.word_vectors == Path(OF_CATALOG):
+            catalog = Catalog(settings.data, settings.category)
+            texts = [*captions, *(text_of(catalog, name) for name in catalog.ids("train"))]
+            vectors_VD, missing = learn_word_vectors(texts, vocabulary, settings.seed)
+        else:
+            vectors_VD, missing = load_word_vectors(settings.word_vectors, vocabulary)
         count = len(vocabulary) - len(SPECIAL)
         print(
             f"{count - len(missing)} of {count} words have vectors in {settings.word_vectors}; "

@@ -24,14 +24,17 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
-    vocabulary = Vocabulary.of(text for pair in pairs["train"] for text in pair.captions)
+    captions = [text for pair in pairs["train"] for text in pair.captions]
+    vocabulary = Vocabulary.of(captions)
     items = {split: split_items(catalog, store, split) for split in pairs}
     recorded = {
         split: RecordedTurns.of_pairs(some, items[split], vocabulary, MAX_WORDS)
         for split, some in pairs.items()
     }
     source = RecordedDialogs(recorded, items)
-    model, sizes = new_retriever(settings, store, vocabulary, max_words=MAX_WORDS, max_turns=1)
+    model, sizes = new_retriever(
+        settings, store, vocabulary, captions=captions, max_words=MAX_WORDS, max_turns=1
+    )
     helpful = advice(catalog, store)
     _ = catalog.titles, catalog.descriptions  # a damaged file is refused before the run is begun
     data = describe_data(catalog, store, coverage_of(catalog, items, pairs))

@@ -2,7 +2,18 @@ import numpy as np
 import pytest
 import torch
 
-from fashioniq.data.words import END, PAD, SPECIAL, START, UNKNOWN, Vocabulary, load_word_vectors, tokenize
+from fashioniq.data.words import (
+    END,
+    LEARNED_SIZE,
+    PAD,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    Vocabulary,
+    learn_word_vectors,
+    load_word_vectors,
+    tokenize,
+)
 from fashioniq.files import UserError
 
 
@@ -120,6 +131,21 @@ def test_fasttext_gives_words_it_has_not_seen_the_vector_of_their_parts(tmp_path
         (tmp_path / "vectors.bin").write_bytes(whole[:end])
         with pytest.raises(UserError, match="is not a complete word vector file"):
             load_word_vectors(tmp_path / "vectors.bin", Vocabulary(["red"]))
+
+
+def test_words_in_similar_places_get_similar_vectors_from_the_texts_of_a_catalog():
+    texts = [f"a {color} dress" for color in ("red", "navy")] * 600
+    texts += [f"its hem has {part}" for part in ("lace", "bows")] * 600
+    vocabulary = Vocabulary(["red", "navy", "lace", "bows", "odd-bows", "other"])
+    table_VD, lacking = learn_word_vectors(texts, vocabulary, seed=3)
+    near = torch.nn.functional.cosine_similarity(table_VD[4:, None], table_VD[None, 4:], dim=2)
+    assert table_VD.shape == (10, LEARNED_SIZE) and lacking == ["odd-bows", "other"]
+    assert near[0, 1] > near[0, 2] + 0.1 and near[2, 3] > near[2, 1] + 0.1
+    assert torch.equal(table_VD[8], table_VD[7])  # a compound has the mean of the parts that are known
+    assert torch.equal(learn_word_vectors(texts, vocabulary, seed=3)[0], table_VD)
+    assert not torch.equal(learn_word_vectors(texts, vocabulary, seed=4)[0], table_VD)
+    with pytest.raises(UserError, match="the texts of the catalog have none of the words"):
+        learn_word_vectors(["nothing"], vocabulary, seed=3)
 
 
 def test_words_without_a_vector_are_the_mean_of_their_parts_or_else_random_and_all_different(tmp_path):

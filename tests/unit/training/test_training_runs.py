@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPict
 from fashioniq.data.conversations import Conversations
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
 from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
-from fashioniq.data.words import SPECIAL, Vocabulary
+from fashioniq.data.words import LEARNED_SIZE, SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
 from fashioniq.generators.pictures import Generated
@@ -975,6 +976,19 @@ def test_word_vectors_are_set_and_words_without_them_are_told(tmp_path, retrieve
     told = f"{len(there)} of {len(words)} words have vectors in {tmp_path / 'vectors.txt'}; without: "
     assert told + ", ".join(missing[:8]) in capsys.readouterr().out and len(missing) > 8
     assert fit.facts["sizes"]["word_vector_size"] == 2
+
+
+def test_word_vectors_may_be_learned_from_the_texts_of_the_catalog(retriever, capsys):
+    fit, _ = retriever(word_vectors=Path("catalog"), seed=2)
+    words = fit.facts["words"][len(SPECIAL) :]
+    told = f"{len(words)} of {len(words)} words have vectors in catalog; without: none"
+    assert told in capsys.readouterr().out and fit.facts["sizes"]["word_vector_size"] == LEARNED_SIZE
+    again, _ = retriever(word_vectors=Path("catalog"), seed=2)
+    learned, same = (
+        [weight for weight in one.model.state_dict().values() if weight.shape[1:] == (LEARNED_SIZE,)]
+        for one in (fit, again)
+    )
+    assert torch.equal(learned[0], same[0]) and learned[0].std() > 0
 
 
 @pytest.mark.parametrize(
