@@ -90,6 +90,25 @@ def first(project, options, tmp_path_factory):
     return run
 
 
+def test_the_configurations_of_the_paper_train_its_network_and_compute_its_features(
+    project, sample, benchmark, tmp_path
+):
+    config, run, store = project.root / "configs/paper", tmp_path / "run", tmp_path / "store"
+    small = {"weights": "none", "image_size": 32, "epochs": 1, "workers": 0, "device": "cpu"}
+    project.run(
+        "train-attributes", config=config / "attributes.yaml", deepfashion=benchmark, run=run, **small
+    )
+    facts = json.loads((run / "model.json").read_text())
+    assert facts["encoder"] == "efficientnet-b7" and facts["attribute_words"] == [
+        word for word, _ in WORDS[:4]
+    ]
+    of_sample = {"data": sample, "category": "dresses", "predictor": run, "features": store, "device": "cpu"}
+    project.run("extract-features", config=config / "features.yaml", **of_sample)
+    features = np.load(store / "features.npy", mmap_mode="r")
+    assert features.shape[1] == 2560 and features.dtype == np.float32
+    assert (features[:] != features[:].astype(np.float16)).any()  # nothing is rounded
+
+
 def rows_of(run):
     with open(run / "metrics.csv", newline="") as file:
         return list(csv.DictReader(file))
