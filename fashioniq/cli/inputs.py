@@ -33,7 +33,7 @@ def check_inputs(settings: Any) -> None:
     given = [(name, reads, value) for name, reads, value in named if isinstance(value, Path)]
     for name, reads, value in given:  # before the data, as wrong runs are more likely than missing data
         first, *others = str(reads).split(" or ")
-        if "file" in others and value.is_file():
+        if "file" in others and (value.is_file() or (value / "config.json").is_file()):
             continue
         if first in KINDS and str(value) not in BASELINES:
             other = others and (value / "model.json").exists() and kind_of(value) in others

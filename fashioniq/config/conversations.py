@@ -22,8 +22,9 @@ class TrainChatsearcher(OfConversations, OfWords, Training):
     )
     init_from: Path | None = option(
         None,
-        "run of another stage that training starts from; its sizes and language model replace those given",
-        reads="chatsearcher",
+        "run of another stage that training starts from, whose sizes and language model replace those given; or a "
+        "BLIP-2 (a folder of transformers, or a checkpoint of LAVIS), whose Q-Former becomes the perceiver",
+        reads="chatsearcher or file",
     )
     language_model: str | None = option(
         None,

@@ -16,6 +16,7 @@ from fashioniq.models.causal_language_model import CausalLanguageModel, Pretrain
 from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.configs import ChatSearcherConfig
 from fashioniq.models.layers import Attention, FeedForward
+from fashioniq.models.qformer import QFormer
 
 PERCEIVER = 768  # largest width of the perceiver, that of BLIP-2's
 TEMPERATURE, LOWEST, HIGHEST = 0.07, 0.01, 1.0  # of the image loss at the start, and its bounds
@@ -51,7 +52,8 @@ class FrozenPictures(NamedTuple):
 class ChatSearcher(nn.Module):
     """Language model, perceiver and the heads M_v and M_Q; all vectors of the search space have unit length.
 
-    Its state has no frozen weights of a pretrained language model: they are read from where they are from.
+    The perceiver is a Q-Former if its sizes are given. The state has no frozen weights of a pretrained language model:
+    they are read from where they are from.
     """
 
     mean_F: Tensor
@@ -64,13 +66,18 @@ class ChatSearcher(nn.Module):
         language_model: CausalLanguageModel,
         features: int,
         token_features: int | None = None,
+        qformer: dict[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.language_model, width = language_model, language_model.width
         self.mark = nn.Embedding(2, width)  # [IMG] and [/IMG] as inputs
         self.mark_out = nn.Linear(width, 2, bias=False)  # and as outputs: with those of the words, M_t
-        own = min(width, PERCEIVER)
-        self.perceiver = Perceiver(token_features or features, own, config.image_tokens)
+        read, own = token_features or features, qformer["width"] if qformer else min(width, PERCEIVER)
+        self.perceiver = (
+            QFormer(read, config.image_tokens, **qformer)
+            if qformer
+            else Perceiver(read, own, config.image_tokens)
+        )
         self.vector_in, self.tokens_in = nn.Linear(features, width), nn.Linear(own, width)
         self.query = nn.Linear(width, config.space, bias=False)  # M_v
         self.key = nn.Linear(features, config.space, bias=False)  # M_Q

@@ -38,7 +38,7 @@ class ModelConfig:
         return {key: known[key] for key in self.KEYS.get(self.kind, [one for one in known if one != "kind"])}
 
     @classmethod
-    def of_sizes(cls, kind: str, sizes: Mapping[str, Any]) -> tuple[Self, dict[str, int]]:
+    def of_sizes(cls, kind: str, sizes: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """Split `sizes` of model.json into the config and the sizes that follow from the data."""
         names = {one.name for one in fields(cls)}
         known = {_IN_CODE.get(key, key): value for key, value in sizes.items()}

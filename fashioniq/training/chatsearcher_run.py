@@ -27,6 +27,7 @@ from fashioniq.files import UserError, checksum
 from fashioniq.models.chat_tokens import ROLES, ChatTokens, Tokenized
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
+from fashioniq.training.blip2 import read_qformer
 from fashioniq.training.chatsearcher import ChatSearcherTraining
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, folder_of
@@ -60,10 +61,12 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
     folder = folder_of(settings)
     pl.seed_everything(settings.seed, verbose=False)
     half = settings.device != "cpu" and torch.cuda.is_available()
-    if settings.init_from:
-        before = read_run(settings.init_from, ChatSearcherRun)
-        check_same_features(settings.init_from, before.features, features.facts)
-        model, tokens, _ = load_chatsearcher(settings.init_from, half=half, tune=settings.tune)
+    began = settings.init_from
+    blip2 = began if began and not (began / "model.json").exists() else None
+    if began and not blip2:
+        before = read_run(began, ChatSearcherRun)
+        check_same_features(began, before.features, features.facts)
+        model, tokens, _ = load_chatsearcher(began, half=half, tune=settings.tune)
         name, sizes, words = before.language_model, before.sizes, before.words
     else:
         vocabulary = (
@@ -74,11 +77,16 @@ def train_chatsearcher(settings: TrainChatsearcher) -> str:
         name, words = settings.language_model or "", vocabulary.words if vocabulary else []
         sizes = settings.model.sizes(features=features.vector_NF.shape[1])
         sizes |= {"token_features": features.patches[0].shape[2]} if features.patches else {}
+        if blip2:
+            read = sizes.get("token_features", sizes["features"])
+            sizes["qformer"], qformer = read_qformer(blip2, read, settings.model.image_tokens)
         model, tokens = new_chatsearcher(sizes, words, name, half=half, tune=settings.tune)
+        if blip2:
+            model.perceiver = qformer
     items = [name for name in features.ids if data.items[name].split == "train"]
     train_items = torch.tensor(sorted(features.positions[name] for name in items))
     items = [name for name in items if data.items[name].caption]  # pictures of the mixture have none
-    if not settings.init_from:
+    if blip2 or not began:
         model.standardise(features.vector_NF[train_items])
     kept = [sample for sample in samples if {*sample.pictures, sample.target} <= features.positions.keys()]
     if len(kept) < 2 or len(train_items) < 2:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import fashioniq
 from fashioniq import Message
@@ -143,12 +144,18 @@ def test_exchanged_targets_are_never_ones_own():
 # features
 
 
-def test_a_store_with_token_features_is_used_by_training_and_all_methods(project, talks, tiny_clip, tmp_path):
-    folder = tmp_path / "talks"
-    shutil.copytree(talks, folder)
+@pytest.fixture(scope="module")
+def with_tokens(project, talks, tiny_clip, tmp_path_factory):
+    """Data and a feature store with token features, as options."""
+    folder = shutil.copytree(talks, tmp_path_factory.mktemp("tokens") / "talks")
     project.run("extract-features", encoder=tiny_clip, data=folder, patches=True, workers=0)
-    store = FeatureStore(folder / "features")
-    own = {"data": folder, "features": store.root}
+    return {"data": folder, "features": folder / "features"}
+
+
+def test_a_store_with_token_features_is_used_by_training_and_all_methods(
+    project, with_tokens, tiny_clip, tmp_path
+):
+    own = with_tokens
     project.run("train-chatsearcher", **own, **{**project.chatsearcher, "epochs": 1}, run=tmp_path / "run")
     about = json.loads((tmp_path / "run" / "model.json").read_text())
     assert (about["features"]["tokens"], about["features"]["dimensions"]) == (5, 8)
@@ -156,6 +163,34 @@ def test_a_store_with_token_features_is_used_by_training_and_all_methods(project
     project.run("eval-chatsearch", **own, encoder=tiny_clip, run=tmp_path / "run", samples=100)
     rows = json.loads((tmp_path / "run" / "chatsearch" / "metrics.json").read_text())["rows"]
     assert len(rows) == 6 and all(row["m R@10"] > 0 for row in rows)
+
+
+def test_the_q_former_of_a_blip2_is_trained_in_both_stages(project, refused, with_tokens, blip2, tmp_path):
+    copy = shutil.copytree(blip2, tmp_path / "blip2")
+    first = {**project.chatsearcher, "epochs": 1, "init_from": copy, "stage": "captions"}
+    told = refused("train-chatsearcher", **with_tokens, **first, run=tmp_path / "captions")
+    assert "makes 4 tokens of a picture, not 2; give --model.image-tokens 4" in told
+    assert not (tmp_path / "captions").exists()
+    project.run(
+        "train-chatsearcher", **with_tokens, **first | {"model.image_tokens": 4}, run=tmp_path / "captions"
+    )
+    shutil.rmtree(copy)
+    second = {**first, "init_from": tmp_path / "captions", "stage": "conversations"}
+    project.run("train-chatsearcher", **with_tokens, **second, run=tmp_path / "run")
+    about = [json.loads((tmp_path / name / "model.json").read_text()) for name in ("captions", "run")]
+    assert about[0]["sizes"] == about[1]["sizes"] and about[1]["sizes"]["image_tokens"] == 4
+    assert about[1]["sizes"]["qformer"] == {"width": 16, "hidden": 16, "heads": 2, "layers": 1, "every": 1}
+    states = [
+        load_file(file)
+        for file in (
+            blip2 / "model.safetensors",
+            *(tmp_path / name / "weights.safetensors" for name in ("captions", "run")),
+        )
+    ]
+    name = "qformer.encoder.layer.0.output_query.dense.weight"
+    start, after, end = states[0][name], *(state[f"perceiver.{name}"] for state in states[1:])
+    assert 0 < (after - start).abs().max() < 0.05 and 0 < (end - after).abs().max() < 0.05
+    project.run("eval-chatsearch", **with_tokens, run=tmp_path / "run", method="chatsearcher", samples=100)
 
 
 def test_the_store_of_the_encoder_is_found_among_several(project, refused, talks, vector_runs, tiny_clip, tiny_sentence, tmp_path):  # fmt: skip
