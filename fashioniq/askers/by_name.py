@@ -71,7 +71,7 @@ def searched_by_text(settings: Asking, catalog: Catalog) -> tuple[Retriever, Gal
         catalog=catalog,
     )
     assert found.encoder is not None, "only search_space_of_vectors returns no encoder"
-    return TextRetriever(found.encoder, each(found.joined.join)), found.gallery()
+    return TextRetriever(found.encoder, each(found.text)), found.gallery()
 
 
 def nothing_searched() -> tuple[Retriever, Gallery]:

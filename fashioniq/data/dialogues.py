@@ -46,7 +46,8 @@ class Round(str):
         if not question:
             return cls(answer)
         question = question.strip()
-        return cls(f"{question}{'' if question.endswith('?') else '?'} {answer.strip()}", question, answer)
+        question += "" if question.endswith("?") else "?"
+        return cls(f"{question} {answer.strip()}", question, answer)
 
     @classmethod
     def read(cls, text: str) -> "Round":
@@ -79,11 +80,18 @@ def join_rounds(rounds: Sequence[str], separator: str = JOINED) -> str:
 
 
 def separated(rounds: Sequence[str], separator: str) -> list[str]:
-    """The texts between which a separator stands: the rounds; with BERT's [SEP], the questions and the answers."""
+    """The texts between which a separator stands: the rounds; with BERT's [SEP], the questions and the answers.
+
+    A later round that does not have its question, such as one of a file with odd white space, is read again.
+    """
     if _OF_BERT not in separator:
         return list(rounds)
-    read = [Round.read(said) if getattr(said, "question", "") else Round(said) for said in rounds]
-    return [text for said in read for text in (said.question, said.answer) if text]
+    parts: list[str] = []
+    for number, text in enumerate(rounds):
+        said = text if isinstance(text, Round) else Round(text)
+        said = Round.read(said) if number and not said.question else said
+        parts += [said.question, said.answer.strip()]
+    return [part for part in parts if part]
 
 
 def last_round(rounds: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from fashioniq import encoders
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.dialogues import JOINED
+from fashioniq.data.dialogues import JOINED, join_rounds
 from fashioniq.data.items import Items
 from fashioniq.encoders.protocol import UNLIMITED, unit
 from fashioniq.features.store import FeatureStore, open_store
@@ -35,6 +35,10 @@ class SearchSpace:
     encoder: TextEncoder | None
     facts: dict[str, Any]
     joined: str = JOINED
+
+    def text(self, rounds: Sequence[str]) -> str:
+        """Query text of a dialog."""
+        return join_rounds(rounds, self.joined)
 
     def gallery(self) -> Gallery:
         """Gallery of the images."""

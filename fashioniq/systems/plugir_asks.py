@@ -42,7 +42,7 @@ def build(options: EvalPlugIR) -> list[Task]:
         )
     of_items = [labels.get(name, [[]]) for name in gallery.items.ids]
     words_of = {topic.question: topic.words for topic in describer.topics}
-    text, own = each(world.space.joined.join), read_prompts(options.prompt)
+    text, own = each(world.space.text), read_prompts(options.prompt)
     if rewrites := "rewrite" not in options.without:
         text = rewriter(options.rewrite, lambda: describer, device=options.device, own=own).text
     parts = {part: part not in options.without for part in ("context", "filter")}

@@ -1,5 +1,7 @@
 """A shop of 30 drawn dresses and a run of each kind with random weights: nothing is trained."""
 
+import json
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -142,6 +144,14 @@ def _dialog_encoder(shop, vocabulary):
     save_model(shop.run("encoder"), model, about)
     where = {"data": str(shop.data), "category": "dresses", "features": str(shop.store)}
     write_json(shop.run("encoder") / "config.yaml", where)
+
+
+def parted_by_bert(shop, run):
+    """A copy of the run of the dialog encoder, trained with BERT's separator."""
+    shutil.copytree(shop.run("encoder"), run)
+    about = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps(about | {"joined": " [SEP] "}))
+    return run
 
 
 def _retriever(shop, vocabulary):

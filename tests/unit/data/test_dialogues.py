@@ -56,11 +56,20 @@ def test_chatir_dialogues_are_read_and_written(saved, tmp_path):
     "said", ["is it black? yes", Round.of("is it black", "yes"), Round.read("is it black? yes")]
 )
 def test_the_separator_of_bert_stands_between_a_question_and_its_answer_too(said):
-    answered = " [SEP] yes" if isinstance(said, Round) else " yes"
-    assert (
-        join_rounds([Round("a cat? a dog"), said], " [SEP] ") == f"a cat? a dog [SEP] is it black?{answered}"
-    )
+    parted = "a cat? a dog [SEP] is it black? [SEP] yes"
+    assert join_rounds([Round("a cat? a dog"), said], " [SEP] ") == parted
     assert join_rounds([Round("a cat"), said], " | ") == "a cat | is it black? yes"
+
+
+def test_the_separator_of_bert_does_not_stand_within_an_answer_that_asks():
+    said = Round.of("is it black", "maybe? i can't tell")
+    assert join_rounds(["a cat", said], "[SEP]") == "a cat[SEP]is it black?[SEP]maybe? i can't tell"
+
+
+@pytest.mark.parametrize("text", ["is it black?  yes", "is it black?\nyes ", "is it black?yes"])
+def test_the_separator_of_bert_parts_rounds_with_odd_white_space(text):
+    assert join_rounds([Round("a cat"), Round(text)], "[SEP]") == "a cat[SEP]is it black?[SEP]yes"
+    assert join_rounds([Round("a cat"), Round(text)]) == f"a cat, {text}"
 
 
 def test_visdial_numbers_become_texts_and_file_names(saved):
@@ -99,7 +108,7 @@ def test_a_round_is_parted_at_its_last_question_mark(text, parts):
 
 def test_a_question_and_its_answer_are_joined_as_they_are_parted():
     made = Round.of("is it black", "yes")
-    assert made == "is it black? yes"
+    assert made == "is it black? yes" and made.question == "is it black?"
     assert (Round.read(made).question, Round.read(made).answer) == ("is it black?", "yes")
     assert (Round.of("", "what? a cat").question, Round.of("", "what? a cat").answer) == ("", "what? a cat")
 

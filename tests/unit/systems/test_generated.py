@@ -9,7 +9,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalDAR, EvalGenIR, EvalPlugIR
-from fashioniq.data.dialogues import read_dialogues
+from fashioniq.data.dialogues import Round, read_dialogues
 from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.generators import described_products
@@ -27,7 +27,7 @@ from fashioniq.systems import dar, genir, plugir_asks
 from fashioniq.users.correcting import Correcting
 from fashioniq.users.describing_pictures import DescribingPictures
 from fashioniq.users.person import DescribingPerson
-from tests.unit.shop import stated
+from tests.unit.shop import parted_by_bert, stated
 
 CPU = torch.device("cpu")
 
@@ -435,6 +435,14 @@ def test_plugir_leaves_out_the_parts_that_are_named(shop, options_of, without):
     assert stated(task)["query"] == query and stated(task)["without"] == without
     assert (task.name, task.protocol, task.turns, task.count) == ("plugir", "ChatIR", 3, 6)
     assert task.data == {"dresses": shop.catalog.fingerprint()}
+
+
+def test_plugir_without_rewriting_has_the_separators_of_the_run(shop, options_of, tmp_path):
+    run = parted_by_bert(shop, tmp_path / "run")
+    [task] = plugir_asks.build(options_of(EvalPlugIR, encoder=str(run), without=["rewrite"], rounds=2))
+    system, dialog = task.batch([0]).system, [Round("a dress"), Round.of("is it red?", "no")]
+    for text in (system.asker.text, system.retriever.write):
+        assert text([dialog]) == ["a dress [SEP] is it red? [SEP] no"]
 
 
 def test_plugir_asks_and_is_answered_by_the_labels_of_the_target(shop, options_of):

@@ -29,6 +29,7 @@ from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.loop.query import Query
 from fashioniq.runs import search_space as space_module
 from fashioniq.runs.search_space import read_unit_vectors, search_space, search_space_of_vectors
+from tests.unit.shop import parted_by_bert
 
 CPU = torch.device("cpu")
 
@@ -121,6 +122,14 @@ def test_candidate_aware_questions_know_the_labels_or_the_predictions_of_the_gal
     assert isinstance(predicted, Predicted) and predicted.chance_NA.shape[0] == 6
     with pytest.raises(UserError, match="need --encoder"):
         searched_by_text(Asking(), shop.catalog)
+
+
+def test_candidates_are_searched_with_the_separators_of_the_run(shop, tmp_path):
+    settings = Asking(device="cpu", encoder=str(parted_by_bert(shop, tmp_path / "run")), split="val")
+    dialog = [Round("a dress"), Round.of("is it red?", "no")]
+    assert searched_by_text(settings, shop.catalog)[0].write([dialog]) == [
+        "a dress [SEP] is it red? [SEP] no"
+    ]
 
 
 def test_predicted_answers_come_from_the_head_of_the_predictor(shop, monkeypatch):
