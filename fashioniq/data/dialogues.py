@@ -126,7 +126,10 @@ def read_dialogues(path: Path, alone: bool | None = None, *, repeated: bool = Fa
     _check(dialogues, path)
     if not repeated:
         _refuse_duplicates([dialogue.image for dialogue in dialogues], f"{path} has dialogs for")
-    read = [[Round.read(text) for text in dialogue.rounds[1:]] for dialogue in dialogues]
+    read = [
+        [said if said.question else Round.read(said) for said in dialogue.rounds[1:]]
+        for dialogue in dialogues
+    ]
     if alone is None:
         alone = 2 * sum(bool(one.question) for rounds in read for one in rounds) < sum(map(len, read))
     if alone:

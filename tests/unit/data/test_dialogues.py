@@ -88,6 +88,15 @@ def test_visdial_numbers_become_texts_and_file_names(saved):
     ]
 
 
+def test_visdials_answers_may_have_question_marks(saved):
+    asking = json.loads(json.dumps(VISDIAL))
+    asking["data"]["answers"] = [f"{answer}? who knows" for answer in VISDIAL["data"]["answers"]]
+    for plain, read in zip(read_dialogues(saved(VISDIAL)), read_dialogues(saved(asking)), strict=True):
+        for before, said in zip(plain.rounds[1:], read.rounds[1:], strict=True):
+            assert (said.question, said.answer) == (before.question, f"{before.answer}? who knows")
+            assert said.question.count("?") == 1
+
+
 def test_plugir_rounds_are_queries_of_their_own(saved):
     path = saved([{"img": "1.jpg", "dialog": ["a cat", "a black cat", "a black cat that sleeps"]}])
     (read,) = read_dialogues(path)
