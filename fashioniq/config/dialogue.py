@@ -65,7 +65,8 @@ class EvalChatIR(OnDevice, Evaluation):
     )
     separator: str | None = option(
         None,
-        "separator between rounds (default: that of the run, or a comma; ChatIR's paper uses [SEP])",
+        "separator between rounds (default: that of the run, or a comma; [SEP], as in ChatIR's paper, also parts "
+        "questions from answers)",
         research=True,
     )
     query: Literal["auto", "rounds", "last"] = option(

@@ -243,7 +243,10 @@ class TrainDialogEncoder(OfWords, Training):
         0.2, "share of the parts of --mask that are removed", least=0, below=1, research=True
     )
     separator: str = option(
-        ", ", "separator between rounds (default: comma and space; ChatIR's paper uses [SEP])", research=True
+        ", ",
+        "separator between rounds (default: comma and space; [SEP], as in ChatIR's paper, also parts questions from "
+        "answers)",
+        research=True,
     )
     batch_size: int = option(
         512,
