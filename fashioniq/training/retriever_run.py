@@ -39,7 +39,7 @@ from fashioniq.training.losses import turn_loss
 from fashioniq.training.policy import PolicyTraining
 from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
 from fashioniq.training.run_files import begin_run
-from fashioniq.training.users import training_users
+from fashioniq.training.users import TrainingUsers, training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
 from fashioniq.training.wording import HALFWAY, TRAINED, fit_wording
 
@@ -90,7 +90,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         settings,
         store,
         users.vocabulary,
-        captions=[text for _, text, _ in users.examples],
+        captions=_captions(users, catalog),
         max_words=before.get("max_words", users.max_words),
         max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
@@ -148,6 +148,17 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
     asker = BestItem(settings.exclude_shown)
     best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
+
+
+def _captions(users: TrainingUsers, catalog: Catalog) -> list[str]:
+    """Texts that the users say in the training split, and the recorded captions, which a captioner has learned."""
+    said = [text for _, text, _ in users.examples]
+    if "recorded" in users.names:
+        return said
+    try:
+        return said + [text for pair in catalog.pairs("train") for text in pair.captions]
+    except UserError:  # this category has no captions of people
+        return said
 
 
 def new_retriever(

@@ -33,7 +33,13 @@ from fashioniq.generators.pictures import Generated
 from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.ranking import percentile
 from fashioniq.metrics.speech import truthfulness
-from fashioniq.models.configs import ChatSearcherConfig, DenoiserConfig, DialogEncoderConfig, RetrieverConfig
+from fashioniq.models.configs import (
+    CaptionerConfig,
+    ChatSearcherConfig,
+    DenoiserConfig,
+    DialogEncoderConfig,
+    RetrieverConfig,
+)
 from fashioniq.models.dialog_encoder import DialogEncoder
 from fashioniq.models.encoder import create_encoder
 from fashioniq.runs.checks import described
@@ -989,6 +995,16 @@ def test_word_vectors_may_be_learned_from_the_texts_of_the_catalog(retriever, ca
         for one in (fit, again)
     )
     assert torch.equal(learned[0], same[0]) and learned[0].std() > 0
+
+
+def test_word_vectors_of_the_catalog_know_the_words_of_a_captioner(shop, tmp_path, retriever, capsys):
+    own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "speaker"}
+    small = CaptionerConfig(width=16, heads=2, hidden=16, layers=1)
+    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", epochs=1, beam=1, model=small))
+    fit, _ = retriever(word_vectors=Path("catalog"), users=["captioner"], captioner=tmp_path / "speaker")
+    words = fit.facts["words"][len(SPECIAL) :]
+    told = f"{len(words)} of {len(words)} words have vectors in catalog; without: none"
+    assert fit.facts["users"] == [str(tmp_path / "speaker")] and told in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
