@@ -213,7 +213,7 @@ def new_retriever(
         if start.sizes != sizes or start.words != vocabulary.words:
             raise UserError(
                 f"{settings.init_from} has other sizes or words than this training; "
-                "use the same --model.kind, --model.width, --model.layers, --predictor and so on"
+                "use the same --model.kind, --model.width, --model.layers, --word-vectors, --predictor and so on"
             )
         model.load_state_dict(started.state_dict())
     return model, sizes
