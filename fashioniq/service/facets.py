@@ -4,23 +4,14 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappush, heappushpop
 
-import msgspec
 import numpy as np
+from scipy import sparse
 
 from fashioniq.data.languages import Language
-from fashioniq.data.prices import PriceRange
 
 MOST_WORDS = 12  # of a family
 FEW = 32  # products are counted one by one if they are at most 1 / FEW of all
 BITS = 64  # of a word of the processor
-
-
-class OfferCounts(msgspec.Struct, frozen=True):
-    """Products with each size, in the order of sizes, those in stock, and those in each range of prices."""
-
-    sizes: list[tuple[str, int]]
-    in_stock: int
-    prices: list[tuple[PriceRange, int]]
 
 
 class Facets:
@@ -63,12 +54,16 @@ class Facets:
         names, given_P = list(number), np.frombuffer(flat, np.int32)
         total_W = np.bincount(given_P, minlength=len(names))
         order_W = np.array(sorted(range(len(names)), key=lambda one: (-total_W[one], names[one])), np.int64)
-        self._count, self._end_N = len(ids), np.frombuffer(ends, np.int64)
         self._words = [names[one] for one in order_W]
         self._families = [families[one] for one in order_W]
         self._total_W = total_W[order_W]
-        self._of_product_P = np.argsort(order_W).astype(np.int32)[given_P]  # words, product by product
-        self._bits_WM, self._positions = self._by_word()
+        word_P = np.argsort(order_W).astype(np.int32)[given_P]
+        size, has_P = (len(ids), len(names)), np.ones(len(word_P), bool)
+        self._has_NW = sparse.csr_array((has_P, word_P, np.frombuffer(ends, np.int64)), size)
+        by_word = self._has_NW.tocsc()
+        frequent = int((BITS * self._total_W >= len(ids)).sum())  # the first words
+        self._bits = [_packed(by_word[:, [word]].toarray().ravel()) for word in range(frequent)]
+        self._items = np.split(by_word.indices, by_word.indptr[frequent:-1])[1:]
         self._all = self._grouped(self._total_W, len(ids))
 
     def counts(self, mask_N: np.ndarray) -> dict[str, list[tuple[str, int]]]:
@@ -77,25 +72,12 @@ class Facets:
         Words that none or all of these products have are left out.
         """
         size = int(np.count_nonzero(mask_N))
-        if size == self._count:
+        if size == len(mask_N):
             return self._all
-        few = FEW * size <= self._count
-        return self._grouped(
-            self._counted_by_product(mask_N) if few else self._counted_by_word(mask_N, size), size
-        )
-
-    def _by_word(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Bits of the frequent words, which are the first ones, and positions of the products of each other word."""
-        product_P = np.repeat(np.arange(self._count), np.diff(self._end_N))
-        product_P = product_P[np.argsort(self._of_product_P, kind="stable")]
-        positions = np.split(product_P, np.cumsum(self._total_W)[:-1])
-        frequent = int((BITS * self._total_W >= self._count).sum())
-        bits_WM = np.zeros((frequent, -(-self._count // BITS)), np.uint64)
-        for row in range(frequent):
-            has_N = np.zeros(self._count, bool)
-            has_N[positions[row]] = True
-            bits_WM[row] = _packed(has_N)
-        return bits_WM, [found.copy() for found in positions[frequent:]]
+        if FEW * size > len(mask_N):
+            return self._grouped(self._counted_by_word(mask_N, size), size)
+        of_few = self._has_NW[np.flatnonzero(mask_N)]
+        return self._grouped(np.bincount(of_few.indices, minlength=len(self._words)), size)
 
     def _grouped(self, count_W: np.ndarray, size: int) -> dict[str, list[tuple[str, int]]]:
         found: dict[str, list[tuple[str, int]]] = {}
@@ -108,13 +90,6 @@ class Facets:
                 family.append((self._words[index], count))
         return {family: words for family, words in found.items() if words}
 
-    def _counted_by_product(self, mask_N: np.ndarray) -> np.ndarray:
-        chosen_K = np.flatnonzero(mask_N)
-        begin_K, length_K = self._end_N[chosen_K], np.diff(self._end_N)[chosen_K]
-        within_P = np.arange(length_K.sum()) - np.repeat(np.cumsum(length_K) - length_K, length_K)
-        words_P = self._of_product_P[np.repeat(begin_K, length_K) + within_P]
-        return np.bincount(words_P, minlength=len(self._words))
-
     def _counted_by_word(self, mask_N: np.ndarray, size: int) -> np.ndarray:
         """Counts of the words that can be shown, 0 for the others."""
         count_W = np.zeros(len(self._words), np.int64)
@@ -125,11 +100,11 @@ class Facets:
             shown = best.setdefault(family, [])
             if len(shown) == MOST_WORDS and total <= shown[0]:
                 continue
-            if index < len(self._bits_WM):
-                np.bitwise_and(self._bits_WM[index], mask_M, out=both_M)
+            if index < len(self._bits):
+                np.bitwise_and(self._bits[index], mask_M, out=both_M)
                 count = int(np.bitwise_count(both_M, out=ones_M).sum(dtype=np.uint32))
             else:
-                count = int(np.count_nonzero(mask_N[self._positions[index - len(self._bits_WM)]]))
+                count = int(np.count_nonzero(mask_N[self._items[index - len(self._bits)]]))
             count_W[index] = count
             if count < size:
                 (heappush if len(shown) < MOST_WORDS else heappushpop)(shown, count)

@@ -16,7 +16,6 @@ from torch import Tensor
 from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, decimals, in_order
 from fashioniq.data.prices import PriceRange, price_ranges
-from fashioniq.service.facets import OfferCounts
 from fashioniq.service.schemas import FiltersBody
 from fashioniq.service.store.rows import ProductRow
 
@@ -37,6 +36,14 @@ class Facts(msgspec.Struct, gc=False):
 
 # of a product of which nothing is known
 NOTHING = Facts(title="", price_minor=None, currency=None, sizes=(), in_stock=None, url=None)
+
+
+class OfferCounts(msgspec.Struct, frozen=True):
+    """Products with each size, in the order of sizes, those in stock, and those in each range of prices."""
+
+    sizes: list[tuple[str, int]]
+    in_stock: int
+    prices: list[tuple[PriceRange, int]]
 
 
 class ProductColumns:
