@@ -9,34 +9,30 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute
 
 from fashioniq import __version__
 from fashioniq.service import page
 from fashioniq.service.access import Access
-from fashioniq.service.catalog_routes import add_catalog, add_operations
+from fashioniq.service.catalog_routes import catalog, operations
 from fashioniq.service.measures import Measures
 from fashioniq.service.problems import PROBLEM_OF, Problem
-from fashioniq.service.routes import add_search, add_sessions, errors_of
+from fashioniq.service.routes import JSON, PROBLEM, errors_of, searches, sessions
 from fashioniq.service.service import Service
 from fashioniq.service.store import Unavailable
 
-JSON = 64 * 1024  # bytes of a request
 SENT = 600.0  # seconds in which a client has to send a request; a slow one needs minutes for a picture
 ADMITTED = 32  # requests in work; more are refused at once, as they would wait for a second
 REFRESH = 1.0  # seconds between looks at what other processes changed
 SWEEP = 3600.0  # seconds between removals of what is too old
 ENDED = 600.0  # seconds for the last look
-PROBLEM = "application/problem+json"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -51,6 +47,9 @@ OF_STATUS = {
     413: "too-large",
     415: "unsupported-media-type",
 }
+ROUTES = [  # they find their service in the state of the application
+    route for router in (operations, searches, sessions, catalog, page.router) for route in router.routes
+]
 log = logging.getLogger("fashioniq.service")
 
 
@@ -133,32 +132,13 @@ def create_app(service: Service, access: Access) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=_routes(),
+        exception_handlers=dict.fromkeys(HANDLED, _handled) | {Exception: _unexpected},
+        routes=ROUTES,
     )
     app.state.service, app.state.access, app.state.measures = service, access, Measures()
     app.state.measures.waiting.set_function(lambda: service.inference.waiting)
-    for kind, problem_of in HANDLED.items():
-        app.exception_handler(kind)(_answering(problem_of))
-    app.exception_handler(Exception)(_unexpected)
     app.middleware("http")(_observe)
     return app
-
-
-@lru_cache(maxsize=1)
-def _routes() -> list[BaseRoute]:
-    """Routes of the API and the page. They find their service in the state of the application, so all
-    applications of a process share them.
-    """
-    problems: dict[int | str, dict[str, Any]] = {
-        "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
-        "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
-    }
-    router = APIRouter(
-        responses=problems, max_body_size=JSON, generate_unique_id_function=lambda route: str(route.name)
-    )
-    for add in (add_operations, add_search, add_sessions, add_catalog, page.add_routes):
-        add(router)
-    return router.routes
 
 
 @asynccontextmanager
@@ -247,11 +227,8 @@ HANDLED: dict[type[Exception], Callable[[Any], Problem]] = PROBLEM_OF | {
 }
 
 
-def _answering(problem_of: Callable[[Any], Problem]) -> Callable[[Request, Any], Awaitable[Response]]:
-    async def answer(request: Request, error: Any) -> Response:
-        return _answer(request, problem_of(error))
-
-    return answer
+async def _handled(request: Request, error: Exception) -> Response:
+    return _answer(request, next(of for kind, of in HANDLED.items() if isinstance(error, kind))(error))
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from msgspec.structs import asdict
 
 from fashioniq.data.words import composed
 from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.reply_schemas import BulkReply
-from fashioniq.service.routes import BULK, Of, about, allowed, each_item
+from fashioniq.service.routes import BULK, Of, about, allowed, each_item, new_router
 from fashioniq.service.schemas import (
     ModelBody,
     ProductBody,
@@ -19,56 +19,62 @@ from fashioniq.service.schemas import (
 from fashioniq.service.service import Service
 from fashioniq.service.store import ProductRow, Replaced
 
+operations = new_router()
 
-def add_operations(router: APIRouter) -> None:
-    @router.get("/livez", tags=["operations"])
-    def alive() -> dict[str, str]:
-        """Whether the process answers."""
-        return {"status": "ok"}
 
-    @router.get("/readyz", tags=["operations"])
-    def ready(service: Of) -> dict[str, Any]:
-        """Whether models are loaded and the database can be written."""
-        try:
-            service.store.check()
-        except Replaced:
-            raise Problem("database-replaced", retry_after=5) from None
-        if not service.models.categories:
-            raise Problem("busy", retry_after=5)
-        return {"status": "ok", "categories": service.models.categories}
+@operations.get("/livez", tags=["operations"])
+def alive() -> dict[str, str]:
+    """Whether the process answers."""
+    return {"status": "ok"}
 
-    @router.get(
-        "/metrics", tags=["operations"], response_class=PlainTextResponse, dependencies=[allowed("admin")]
-    )
-    def metrics(request: Request) -> Response:
-        """Measures in the text format of Prometheus."""
-        return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
 
-    @router.post("/v1/models", status_code=201, tags=["models"], dependencies=[allowed("admin")])
-    def register(service: Of, body: ModelBody) -> dict[str, Any]:
-        """Load a run of the folder of models, and activate it if asked to."""
-        served = service.models.register_named(body.run)
-        if body.activate:
-            service.models.activate(served.version)
-        return about(served, active=service.models.is_active(served))
+@operations.get("/readyz", tags=["operations"])
+def ready(service: Of) -> dict[str, Any]:
+    """Whether models are loaded and the database can be written."""
+    try:
+        service.store.check()
+    except Replaced:
+        raise Problem("database-replaced", retry_after=5) from None
+    if not service.models.categories:
+        raise Problem("busy", retry_after=5)
+    return {"status": "ok", "categories": service.models.categories}
 
-    @router.post("/v1/models/{version}/activate", tags=["models"], dependencies=[allowed("admin")])
-    def activate(service: Of, version: str) -> dict[str, Any]:
-        """Let a registered model serve its category; an earlier one is a rollback. Sessions keep their model."""
-        return about(service.models.activate(version), active=True)
 
-    @router.get("/v1/models", tags=["models"], dependencies=[allowed("admin")])
-    def models(service: Of, category: str) -> list[dict[str, Any]]:
-        """Models of a category, oldest first."""
-        return [
-            {
-                "version": model.id,
-                "active": model.active_from is not None and model.retired_at is None,
-                "registered_at": model.registered_at,
-                "products": model.gallery_size,
-            }
-            for model in service.store.models(category)
-        ]
+@operations.get(
+    "/metrics", tags=["operations"], response_class=PlainTextResponse, dependencies=[allowed("admin")]
+)
+def metrics(request: Request) -> Response:
+    """Measures in the text format of Prometheus."""
+    return Response(request.app.state.measures.text(), media_type="text/plain; version=0.0.4")
+
+
+@operations.post("/v1/models", status_code=201, tags=["models"], dependencies=[allowed("admin")])
+def register(service: Of, body: ModelBody) -> dict[str, Any]:
+    """Load a run of the folder of models, and activate it if asked to."""
+    served = service.models.register_named(body.run)
+    if body.activate:
+        service.models.activate(served.version)
+    return about(served, active=service.models.is_active(served))
+
+
+@operations.post("/v1/models/{version}/activate", tags=["models"], dependencies=[allowed("admin")])
+def activate(service: Of, version: str) -> dict[str, Any]:
+    """Let a registered model serve its category; an earlier one is a rollback. Sessions keep their model."""
+    return about(service.models.activate(version), active=True)
+
+
+@operations.get("/v1/models", tags=["models"], dependencies=[allowed("admin")])
+def models(service: Of, category: str) -> list[dict[str, Any]]:
+    """Models of a category, oldest first."""
+    return [
+        {
+            "version": model.id,
+            "active": model.active_from is not None and model.retired_at is None,
+            "registered_at": model.registered_at,
+            "products": model.gallery_size,
+        }
+        for model in service.store.models(category)
+    ]
 
 
 def _change(service: Service, category: str, product_id: str, **changes: Any) -> None:
@@ -84,61 +90,59 @@ def _change(service: Service, category: str, product_id: str, **changes: Any) ->
     served.shelf.put(service.store.products(served.category, served.shelf.revision))
 
 
-def add_catalog(router: APIRouter) -> None:
-    catalog = [allowed("catalog")]
+catalog = new_router(dependencies=[allowed("catalog")])
 
-    @router.put(
-        "/v1/categories/{category}/products", tags=["catalog"], dependencies=catalog, max_body_size=BULK
-    )
-    def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
-        """Add or replace prices, sizes, stock and titles of products.
 
-        A product without a vector in the active model is stored, but cannot be found until a model has one.
-        """
-        served = service.models.active(category)
-        items, good = each_item(ProductBody, body.products, "id")
-        rows = [
-            ProductRow(
-                category=served.category,
-                id=one.id,
-                title=one.title,
-                price_minor=one.price.minor if one.price else None,
-                currency=one.price.currency if one.price else None,
-                sizes=one.sizes or [],
-                in_stock=True if one.in_stock is None else one.in_stock,
-                url=one.url,
-                group_id=one.group_id,
-                updated_at=service.store.now(),
-            )
-            for one in good.values()
-        ]
-        for number, outcome in zip(good, service.store.add_products(served.category, rows), strict=True):
-            items[number].status = 201 if outcome == "created" else 200
-            items[number].searchable = served.own(good[number].id) in served
-        served.shelf.put(service.store.products(served.category, served.shelf.revision))
-        return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
+@catalog.put("/v1/categories/{category}/products", tags=["catalog"], max_body_size=BULK)
+def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
+    """Add or replace prices, sizes, stock and titles of products.
 
-    @router.patch(
-        "/v1/categories/{category}/products/{product_id}",
-        status_code=204,
-        tags=["catalog"],
-        dependencies=catalog,
-    )
-    def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
-        """Change price, sizes or stock of a product."""
-        changes = body.model_dump(exclude_unset=True)
-        if "price" in changes:
-            price = changes.pop("price")
-            changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
-        changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
-        _change(service, category, product_id, **changes)
+    A product without a vector in the active model is stored, but cannot be found until a model has one.
+    """
+    served = service.models.active(category)
+    items, good = each_item(ProductBody, body.products, "id")
+    rows = [
+        ProductRow(
+            category=served.category,
+            id=one.id,
+            title=one.title,
+            price_minor=one.price.minor if one.price else None,
+            currency=one.price.currency if one.price else None,
+            sizes=one.sizes or [],
+            in_stock=True if one.in_stock is None else one.in_stock,
+            url=one.url,
+            group_id=one.group_id,
+            updated_at=service.store.now(),
+        )
+        for one in good.values()
+    ]
+    for number, outcome in zip(good, service.store.add_products(served.category, rows), strict=True):
+        items[number].status = 201 if outcome == "created" else 200
+        items[number].searchable = served.own(good[number].id) in served
+    served.shelf.put(service.store.products(served.category, served.shelf.revision))
+    return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
 
-    @router.delete(
-        "/v1/categories/{category}/products/{product_id}",
-        status_code=204,
-        tags=["catalog"],
-        dependencies=catalog,
-    )
-    def delete(service: Of, category: str, product_id: str) -> None:
-        """Remove a product from all searches."""
-        _change(service, category, product_id, deleted_at=service.store.now())
+
+@catalog.patch(
+    "/v1/categories/{category}/products/{product_id}",
+    status_code=204,
+    tags=["catalog"],
+)
+def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
+    """Change price, sizes or stock of a product."""
+    changes = body.model_dump(exclude_unset=True)
+    if "price" in changes:
+        price = changes.pop("price")
+        changes |= {"price_minor": price and price["minor"], "currency": price and price["currency"]}
+    changes = {name: value for name, value in changes.items() if value is not None or "price" in name}
+    _change(service, category, product_id, **changes)
+
+
+@catalog.delete(
+    "/v1/categories/{category}/products/{product_id}",
+    status_code=204,
+    tags=["catalog"],
+)
+def delete(service: Of, category: str, product_id: str) -> None:
+    """Remove a product from all searches."""
+    _change(service, category, product_id, deleted_at=service.store.now())

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
+from fastapi import Depends, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
 from fashioniq.service.forms import Key, Sent, same_origin
 from fashioniq.service.problems import PROBLEM_OF, Problem
+from fashioniq.service.routes import new_router
 from fashioniq.service.schemas import MAX_K, FiltersBody, LabelWishBody, Number, StartBody
 from fashioniq.service.store import KeyReused, TurnConflict
 from fashioniq.service.uploads import MAX_BYTES
@@ -36,63 +37,62 @@ WITH_PRODUCTS = {  # problems that are shown above the products
 FORM_ERRORS = Problem, TurnConflict, KeyReused
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add the routes of the page."""
+router = new_router(include_in_schema=False)
 
-    @router.get("/", include_in_schema=False)
-    def root() -> Response:
-        return RedirectResponse(PREFIX, 303)
 
-    @router.get(PREFIX, include_in_schema=False)
-    def categories(request: Request) -> Response:
-        names = request.app.state.service.models.categories
-        if len(names) == 1:
-            return RedirectResponse(f"{PREFIX}/{names[0]}", 303)
-        return render(request, "categories.html", {"categories": names})
+@router.get("/")
+def root() -> Response:
+    return RedirectResponse(PREFIX, 303)
 
-    @router.get(PREFIX + "/static/{name}", include_in_schema=False)
-    def static(name: str) -> Response:
-        if name not in STATIC:
-            raise Problem("not-found")
-        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(static_file(name), media_type=STATIC[name], headers=headers)
 
-    @router.get(PREFIX + "/{category}", include_in_schema=False)
-    def shop(visit: Here) -> Response:
-        if not visit.stale:
-            return visit.page()
-        visit.cookie = ""
-        return visit.page(ProblemView("new"))
+@router.get(PREFIX)
+def categories(request: Request) -> Response:
+    names = request.app.state.service.models.categories
+    if len(names) == 1:
+        return RedirectResponse(f"{PREFIX}/{names[0]}", 303)
+    return render(request, "categories.html", {"categories": names})
 
-    @router.post(
-        PREFIX + "/{category}/picture",
-        include_in_schema=False,
-        dependencies=[Depends(same_origin)],
-        max_body_size=MAX_BYTES + FORM,
-    )
-    def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
-        """Begin again with the products like an uploaded picture."""
-        try:
-            request.app.state.access.limit(request, "uploads")
-            seen = visit.service.upload(visit.served.category, picture.file.read())
-            visit.session, visit.stale = None, False
-            visit.started(Sent(key=key), StartBody(picture_id=seen.picture_id))
-        except FORM_ERRORS as error:
-            return _refused(visit, error)
-        return visit.redirect("")
 
-    @router.get(PREFIX + "/{category}/turns/{n}/picture", include_in_schema=False)
-    def generated(request: Request, visit: Here, n: Number) -> Response:
-        """The picture generated from the words of a turn."""
-        request.app.state.access.limit(request, "turns")
-        if visit.session is None:
-            raise Problem("unknown-session")
-        return Response(visit.service.picture(visit.session, n), media_type="image/webp")
+@router.get(PREFIX + "/static/{name}")
+def static(name: str) -> Response:
+    if name not in STATIC:
+        raise Problem("not-found")
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(static_file(name), media_type=STATIC[name], headers=headers)
 
-    for name, action in ACTIONS.items():
-        router.post(
-            f"{PREFIX}/{{category}}/{name}", include_in_schema=False, dependencies=[Depends(same_origin)]
-        )(_answering(action))
+
+@router.get(PREFIX + "/{category}")
+def shop(visit: Here) -> Response:
+    if not visit.stale:
+        return visit.page()
+    visit.cookie = ""
+    return visit.page(ProblemView("new"))
+
+
+@router.post(
+    PREFIX + "/{category}/picture",
+    dependencies=[Depends(same_origin)],
+    max_body_size=MAX_BYTES + FORM,
+)
+def picture(request: Request, visit: Here, picture: UploadFile, key: Annotated[Key, Form()]) -> Response:
+    """Begin again with the products like an uploaded picture."""
+    try:
+        request.app.state.access.limit(request, "uploads")
+        seen = visit.service.upload(visit.served.category, picture.file.read())
+        visit.session, visit.stale = None, False
+        visit.started(Sent(key=key), StartBody(picture_id=seen.picture_id))
+    except FORM_ERRORS as error:
+        return _refused(visit, error)
+    return visit.redirect("")
+
+
+@router.get(PREFIX + "/{category}/turns/{n}/picture")
+def generated(request: Request, visit: Here, n: Number) -> Response:
+    """The picture generated from the words of a turn."""
+    request.app.state.access.limit(request, "turns")
+    if visit.session is None:
+        raise Problem("unknown-session")
+    return Response(visit.service.picture(visit.session, n), media_type="image/webp")
 
 
 def _refused(visit: Visit, error: Exception, sent: Sent | None = None) -> Response:
@@ -202,3 +202,6 @@ ACTIONS: dict[str, Action] = {
     "delete": _delete,
     "restart": _restart,
 }
+
+for name, action in ACTIONS.items():
+    router.post(f"{PREFIX}/{{category}}/{name}", dependencies=[Depends(same_origin)])(_answering(action))

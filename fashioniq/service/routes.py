@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -32,7 +33,9 @@ from fashioniq.service.service import Service
 from fashioniq.service.store import EventRow, SessionRow
 
 UNNAMED = "application/octet-stream"  # type of a picture sent by a program that does not look into it
+JSON = 64 * 1024  # bytes of a request
 BULK = 2 * 1024 * 1024  # bytes of products or events
+PROBLEM = "application/problem+json"
 UNKNOWN = "unknown field; /openapi.json lists those that are taken here"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[!-~]+$")]
 Many = Annotated[int, Query(ge=1, le=MAX_K)]
@@ -65,6 +68,17 @@ def allowed(scope: str, limited: str = "") -> Any:
     return Depends(check)
 
 
+new_router = partial(
+    APIRouter,
+    responses={
+        "4XX": {"description": "Problem", "content": {PROBLEM: {}}},
+        "503": {"description": "Busy or without its database", "content": {PROBLEM: {}}},
+    },
+    max_body_size=JSON,
+    generate_unique_id_function=lambda route: str(route.name),
+)
+
+
 def _session(request: Request, session_id: str) -> SessionRow:
     """The session of the address, which the token of the request opens."""
     return _service(request).open(session_id, bearer(request))
@@ -89,56 +103,62 @@ def about(served: Served, active: bool) -> dict[str, Any]:
     }
 
 
-def add_search(router: APIRouter) -> None:
-    search = [allowed("search", "search")]
+searches = new_router()
+limited = [allowed("search", "search")]
 
-    @router.get("/v1/categories", tags=["search"])
-    def categories(service: Of) -> list[str]:
-        """Categories with an active model."""
-        return service.models.categories
 
-    @router.get("/v1/categories/{category}", tags=["search"])
-    def category(service: Of, category: str) -> dict[str, Any]:
-        """The active model of a category, and what it can do."""
-        return about(service.models.active(category), active=True)
+@searches.get("/v1/categories", tags=["search"])
+def categories(service: Of) -> list[str]:
+    """Categories with an active model."""
+    return service.models.categories
 
-    @router.post("/v1/categories/{category}/search", tags=["search"], dependencies=search)
-    def find(service: Of, category: str, body: SearchBody) -> RankingReply:
-        """Products for a whole dialog; nothing is stored."""
-        return service.searches.search(category, body)
 
-    @router.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
-    def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
-        """A product."""
-        served = service.models.having(category, product_id)
-        product_id = served.own(product_id)
-        found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
-        shown = found.model_dump(exclude={"rank", "score", "why"})
-        return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
+@searches.get("/v1/categories/{category}", tags=["search"])
+def category(service: Of, category: str) -> dict[str, Any]:
+    """The active model of a category, and what it can do."""
+    return about(service.models.active(category), active=True)
 
-    @router.get(
-        "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=search
-    )
-    def similar(service: Of, category: str, product_id: str, k: Many = SHOWN) -> RankingReply:
-        """More products like one product."""
-        return service.searches.similar(category, product_id, k)
 
-    @router.get(
-        "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response
-    )
-    def image(
-        service: Of, category: str, product_id: str, w: Annotated[int, Query(ge=1, le=2000)] = 320
-    ) -> Response:
-        """The picture of a product as WebP, in the smallest offered width that is wide enough."""
-        served = service.models.having(category, product_id)
-        path = served.system.cards.images.get(served.own(product_id))
-        if path is None:
-            raise Problem("unknown-picture")
-        try:
-            content = webp(path, min((width for width in WIDTHS if width >= w), default=WIDTHS[-1]))
-        except UnreadableImage:
-            raise Problem("unknown-picture") from None
-        return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
+@searches.post("/v1/categories/{category}/search", tags=["search"], dependencies=limited)
+def find(service: Of, category: str, body: SearchBody) -> RankingReply:
+    """Products for a whole dialog; nothing is stored."""
+    return service.searches.search(category, body)
+
+
+@searches.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
+def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
+    """A product."""
+    served = service.models.having(category, product_id)
+    product_id = served.own(product_id)
+    found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
+    shown = found.model_dump(exclude={"rank", "score", "why"})
+    return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
+
+
+@searches.get(
+    "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=limited
+)
+def similar(service: Of, category: str, product_id: str, k: Many = SHOWN) -> RankingReply:
+    """More products like one product."""
+    return service.searches.similar(category, product_id, k)
+
+
+@searches.get(
+    "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response
+)
+def image(
+    service: Of, category: str, product_id: str, w: Annotated[int, Query(ge=1, le=2000)] = 320
+) -> Response:
+    """The picture of a product as WebP, in the smallest offered width that is wide enough."""
+    served = service.models.having(category, product_id)
+    path = served.system.cards.images.get(served.own(product_id))
+    if path is None:
+        raise Problem("unknown-picture")
+    try:
+        content = webp(path, min((width for width in WIDTHS if width >= w), default=WIDTHS[-1]))
+    except UnreadableImage:
+        raise Problem("unknown-picture") from None
+    return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
 
 
 async def _content(request: Request) -> bytes:
@@ -148,115 +168,128 @@ async def _content(request: Request) -> bytes:
     return await request.body()
 
 
-def add_sessions(router: APIRouter) -> None:
-    @router.post("/v1/sessions", status_code=201, tags=["sessions"])
-    def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> SessionReply:
-        """Begin a conversation. Browsers need no API key; without one, the number per hour is limited."""
-        access: Access = request.app.state.access
-        access.limit(request, "sessions")
-        found, secret = access.key(request)
-        if found:
-            access.require(request, "search")
-        return service.start(body, body.origin, key if found else None, secret)
+sessions = new_router()
 
-    binary = {"schema": {"type": "string", "format": "binary"}}  # generators of clients do not have image/*
-    body = {"required": True, "content": {UNNAMED: binary}}
 
-    @router.post(
-        "/v1/pictures",
-        status_code=201,
-        tags=["sessions"],
-        max_body_size=uploads.MAX_BYTES,
-        openapi_extra={"requestBody": body},
-    )
-    def upload(
-        request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
-    ) -> UploadReply:
-        """Upload a picture as the body (image/*, application/octet-stream), to start from it or to talk about it."""
-        request.app.state.access.limit(request, "uploads")
-        return service.upload(category, content)
+@sessions.post("/v1/sessions", status_code=201, tags=["sessions"])
+def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> SessionReply:
+    """Begin a conversation. Browsers need no API key; without one, the number per hour is limited."""
+    access: Access = request.app.state.access
+    access.limit(request, "sessions")
+    found, secret = access.key(request)
+    if found:
+        access.require(request, "search")
+    return service.start(body, body.origin, key if found else None, secret)
 
-    @router.get("/v1/sessions/{session_id}", tags=["sessions"])
-    def read(service: Of, session: Open) -> SessionReply:
-        """All turns of a session."""
-        return service.read(session)
 
-    @router.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
-    def turn(request: Request, service: Of, session: Open, body: TurnBody, key: Key = None) -> RankingReply:
-        """Say something, like a product, or change the filters."""
-        request.app.state.access.limit(request, "turns")
-        answer = service.add_turn(session, body, key)
-        request.app.state.measures.turns.labels(session.category).inc()
-        return answer
+binary = {"schema": {"type": "string", "format": "binary"}}  # generators of clients do not have image/*
+body = {"required": True, "content": {UNNAMED: binary}}
 
-    @router.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
-    def undo(service: Of, session: Open, n: Number) -> SessionReply:
-        """Take turn n and all later ones back."""
-        return service.undo(session, n)
 
-    @router.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
-    def generated(request: Request, service: Of, session: Open, n: Number) -> Response:
-        """The picture generated from the words of turn n, as WebP."""
-        request.app.state.access.limit(request, "turns")
-        return Response(service.picture(session, n), media_type="image/webp")
+@sessions.post(
+    "/v1/pictures",
+    status_code=201,
+    tags=["sessions"],
+    max_body_size=uploads.MAX_BYTES,
+    openapi_extra={"requestBody": body},
+)
+def upload(
+    request: Request, service: Of, category: str, content: Annotated[bytes, Depends(_content)]
+) -> UploadReply:
+    """Upload a picture as the body (image/*, application/octet-stream), to start from it or to talk about it."""
+    request.app.state.access.limit(request, "uploads")
+    return service.upload(category, content)
 
-    @router.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
-    def consent(service: Of, session: Open, body: ConsentBody) -> None:
-        """Change what the conversation may be used for."""
-        service.store.set_consent(session.id, body.consent)
 
-    @router.get("/v1/sessions/{session_id}/export", tags=["sessions"])
-    def export(service: Of, session: Open) -> Response:
-        """All that is stored of a session."""
-        stored = service.store.export_session(session.id)
-        return Response(json.dumps(stored, default=str), media_type="application/json")
+@sessions.get("/v1/sessions/{session_id}", tags=["sessions"])
+def read(service: Of, session: Open) -> SessionReply:
+    """All turns of a session."""
+    return service.read(session)
 
-    @router.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
-    def erase(service: Of, session: Open) -> None:
-        """Erase a session."""
-        service.store.erase_session(session.id)
 
-    @router.delete(
-        "/v1/clients/{client_id:path}", status_code=204, tags=["sessions"], dependencies=[allowed("admin")]
-    )
-    def erase_client(service: Of, client_id: Identifier) -> None:
-        """Erase all sessions of a client."""
-        service.store.erase_client(client_id)
+@sessions.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
+def turn(request: Request, service: Of, session: Open, body: TurnBody, key: Key = None) -> RankingReply:
+    """Say something, like a product, or change the filters."""
+    request.app.state.access.limit(request, "turns")
+    answer = service.add_turn(session, body, key)
+    request.app.state.measures.turns.labels(session.category).inc()
+    return answer
 
-    @router.post(
-        "/v1/events",
-        status_code=202,
-        tags=["events"],
-        dependencies=[allowed("events")],
-        max_body_size=BULK,
-    )
-    def events(request: Request, service: Of, body: EventsBody) -> BulkReply:
-        """What shoppers did with products, such as purchases. Repeated events count once.
 
-        While the database is not available, they are accepted and stored later, if their query is known then.
-        """
-        items, good = each_item(EventBody, body.events, "event_id")
-        now = service.store.now()
-        rows = [
-            EventRow(
-                event_id=one.event_id,
-                query_id=one.query_id,
-                session_id=one.session_id,
-                action=one.action_name,
-                product_id=service.models.own(one.event_attributes.object.object_id),
-                position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
-                value_minor=one.event_attributes.value_minor,
-                client_at=one.timestamp,
-                server_at=now,
-            )
-            for one in good.values()
-        ]
-        outcomes = service.events.add(rows)
-        request.app.state.measures.waited.labels("waiting").inc(outcomes.count("waiting"))
-        for number, outcome in zip(good, outcomes, strict=True):
-            if outcome == "unknown":
-                items[number].status, items[number].reason = 404, "unknown_query"
-        return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
+@sessions.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
+def undo(service: Of, session: Open, n: Number) -> SessionReply:
+    """Take turn n and all later ones back."""
+    return service.undo(session, n)
+
+
+@sessions.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
+def generated(request: Request, service: Of, session: Open, n: Number) -> Response:
+    """The picture generated from the words of turn n, as WebP."""
+    request.app.state.access.limit(request, "turns")
+    return Response(service.picture(session, n), media_type="image/webp")
+
+
+@sessions.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
+def consent(service: Of, session: Open, body: ConsentBody) -> None:
+    """Change what the conversation may be used for."""
+    service.store.set_consent(session.id, body.consent)
+
+
+@sessions.get("/v1/sessions/{session_id}/export", tags=["sessions"])
+def export(service: Of, session: Open) -> Response:
+    """All that is stored of a session."""
+    stored = service.store.export_session(session.id)
+    return Response(json.dumps(stored, default=str), media_type="application/json")
+
+
+@sessions.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
+def erase(service: Of, session: Open) -> None:
+    """Erase a session."""
+    service.store.erase_session(session.id)
+
+
+@sessions.delete(
+    "/v1/clients/{client_id:path}", status_code=204, tags=["sessions"], dependencies=[allowed("admin")]
+)
+def erase_client(service: Of, client_id: Identifier) -> None:
+    """Erase all sessions of a client."""
+    service.store.erase_client(client_id)
+
+
+@sessions.post(
+    "/v1/events",
+    status_code=202,
+    tags=["events"],
+    dependencies=[allowed("events")],
+    max_body_size=BULK,
+)
+def events(request: Request, service: Of, body: EventsBody) -> BulkReply:
+    """What shoppers did with products, such as purchases. Repeated events count once.
+
+    While the database is not available, they are accepted and stored later, if their query is known then.
+    """
+    items, good = each_item(EventBody, body.events, "event_id")
+    now = service.store.now()
+    rows = [
+        EventRow(
+            event_id=one.event_id,
+            query_id=one.query_id,
+            session_id=one.session_id,
+            action=one.action_name,
+            product_id=service.models.own(one.event_attributes.object.object_id),
+            position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
+            value_minor=one.event_attributes.value_minor,
+            client_at=one.timestamp,
+            server_at=now,
+        )
+        for one in good.values()
+    ]
+    outcomes = service.events.add(rows)
+    request.app.state.measures.waited.labels("waiting").inc(outcomes.count("waiting"))
+    for number, outcome in zip(good, outcomes, strict=True):
+        if outcome == "unknown":
+            items[number].status, items[number].reason = 404, "unknown_query"
+    return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
 
 
 def each_item(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:

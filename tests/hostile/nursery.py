@@ -22,7 +22,8 @@ import pytest
 from processes import session_of
 from world import run
 
-from fashioniq.service import api, server, uploads
+from fashioniq.service import api as _api  # noqa: F401
+from fashioniq.service import server, uploads
 from fashioniq.service.learning import run as _learn  # noqa: F401 - what commands import later
 from fashioniq.service.service import Service as _Service  # noqa: F401
 from fashioniq.service.store import engine
@@ -78,7 +79,6 @@ def begin(asked: dict[str, Any]) -> None:
 
 def main() -> None:
     """Answer requests until the input ends or the parent is gone."""
-    api._routes()
     gc.freeze()
     del sys.modules["__main__"].__file__  # processes that decode pictures would import all of this again
     parent, started, buffer = os.getppid(), dict[int, int | None](), b""
