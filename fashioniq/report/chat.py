@@ -31,7 +31,7 @@ def write_chat_page(
     Raises UserError if the page cannot be written.
     """
     products = ProductTable(cards)
-    letters = [_letter(number) for number in range(len(evaluated))]
+    letters = [chr(ord("A") + number) if number < 26 else str(number + 1) for number in range(len(evaluated))]
     several = len(evaluated) > 1
     all_metrics = [metrics for metrics, _ in evaluated]
     names = [f"{letter} {metrics.name}" for letter, metrics in zip(letters, all_metrics, strict=True)]
@@ -54,10 +54,6 @@ def write_chat_page(
         products=products,
         facts=run_facts(all_metrics[0], sum(len(dialogs) for _, dialogs in evaluated)),
     )
-
-
-def _letter(number: int) -> str:
-    return chr(ord("A") + number) if number < 26 else str(number + 1)
 
 
 def _file(name: str, metrics: RoundMetrics) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -14,10 +14,10 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import DialogMetrics
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
-from fashioniq.report.dialogs import TOP, ArticleGroup, ShownTurn, shown_turns
+from fashioniq.report.dialogs import TOP, ArticleGroup, shown_turns
 from fashioniq.report.filters import ArticleFilters, article_filters
 from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
-from fashioniq.report.products import Card, ItemCards, ProductTable
+from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import write_page
 
@@ -27,16 +27,6 @@ _NEAR = {"both": "both", "onlya": "only A", "onlyb": "only B", "neither": "neith
 
 
 Pair = tuple[LoggedDialog, LoggedDialog]
-
-
-class PairArticle(NamedTuple):
-    """Dialogs of both runs with the same target; `classes` are the CSS classes used by the filters."""
-
-    number: int
-    classes: set[str]
-    target: Card
-    first: list[ShownTurn]
-    second: list[ShownTurn]
 
 
 def write_compare_page(
@@ -129,7 +119,20 @@ def _pair_groups(
     chosen = _choose_pairs(pairs, shown, seed)
     kinds = {row: _kinds(pairs[row]) for *_, rows in chosen for row in rows}
     groups = [
-        ArticleGroup(title, hint, [_pair_article(row, pairs[row], products, kinds[row]) for row in rows])
+        ArticleGroup(
+            title,
+            hint,
+            [
+                {
+                    "number": row,
+                    "classes": kinds[row],
+                    "target": products.card(pairs[row][0].target or ""),
+                    "first": shown_turns(pairs[row][0], products),
+                    "second": shown_turns(pairs[row][1], products),
+                }
+                for row in rows
+            ],
+        )
         for title, hint, rows in chosen
         if rows
     ]
@@ -159,8 +162,3 @@ def _kinds(pair: Pair) -> set[str]:
     lead = _lead(pair)
     near = "both" if ours and theirs else "onlya" if ours else "onlyb" if theirs else "neither"
     return {near, "wa" if lead > 0 else "wb" if lead < 0 else "same"}
-
-
-def _pair_article(row: int, pair: Pair, products: ProductTable, kinds: set[str]) -> PairArticle:
-    target = products.card(pair[0].target or "")
-    return PairArticle(row, kinds, target, shown_turns(pair[0], products), shown_turns(pair[1], products))

@@ -1,6 +1,6 @@
 """Page of samples of conversations, with their pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ def write_samples_page(
         tables=results.tables,
         shown=len(shown),
         total=total,
-        writers=_listed(sample.source.writer for sample in shown),
+        writers=", ".join(dict.fromkeys(sample.source.writer for sample in shown)),
         groups=groups,
         filters=article_filters(
             {"Sub-task": subtasks, "Kind": kinds},
@@ -107,7 +107,3 @@ def _article(number: int, sample: ConversationSample, products: ProductTable) ->
         ],
         "source": sample.source,
     }
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(names))

@@ -6,39 +6,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fashioniq.data.dialog_log import LoggedDialog
-from fashioniq.report.products import Card, ProductTable
+from fashioniq.report.products import ProductTable
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
 MAX_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
-
-
-class ShownTurn(NamedTuple):
-    """One turn: the product shown, whether it is the target, the feedback, the target's 0-based rank, and the
-    generated picture that the user saw before the feedback.
-    """
-
-    shown: Card
-    hit: bool
-    words: str
-    rank: int
-    up: int | None  # improvement of the rank; None in the first turn
-    picture: Card | None
-
-
-class DialogArticle(NamedTuple):
-    """One dialog.
-
-    `classes` are used by the filters, `found` is the first turn before the last with rank 0.
-    """
-
-    number: int
-    classes: set[str]
-    gallery: int
-    target: Card
-    turns: list[ShownTurn]
-    top: list[tuple[Card, bool]]
-    found: int | None
 
 
 class ArticleGroup(NamedTuple):
@@ -55,32 +27,40 @@ def outcome(dialog: LoggedDialog) -> str:
     return "first" if best == 0 else "ten" if best < TOP else "never"
 
 
-def shown_turns(dialog: LoggedDialog, products: ProductTable) -> list[ShownTurn]:
-    """Turns of a dialog whose target is known."""
+def shown_turns(dialog: LoggedDialog, products: ProductTable) -> list[dict[str, Any]]:
+    """Turns of a dialog whose target is known: the product shown, whether it is the target, the feedback, the target's
+    0-based rank, its improvement (None in the first turn), and the generated picture that the user saw before.
+    """
     ups = [None, *(before - rank for before, rank in pairwise(dialog.ranks))]
     return [
-        ShownTurn(
-            shown=products.card(turn.shown or ""),
-            hit=turn.shown == dialog.target,
-            words=turn.words or "",
-            rank=rank,
-            up=up,
-            picture=products.generated(turn.offer.picture) if turn.offer and turn.offer.picture else None,
-        )
+        {
+            "shown": products.card(turn.shown or ""),
+            "hit": turn.shown == dialog.target,
+            "words": turn.words or "",
+            "rank": rank,
+            "up": up,
+            "picture": products.generated(turn.offer.picture) if turn.offer and turn.offer.picture else None,
+        }
         for turn, rank, up in zip(dialog.turns, dialog.ranks, ups, strict=True)
     ]
 
 
 def dialog_article(
     number: int, dialog: LoggedDialog, gallery: int, products: ProductTable, classes: set[str]
-) -> DialogArticle:
-    """Article of a dialog whose target is known; `number` is unique on its page, from 0."""
-    found = next((number for number, rank in enumerate(dialog.ranks[:-1]) if rank == 0), None)
-    turns, target = shown_turns(dialog, products), products.card(dialog.target or "")
-    top = [(products.card(name), name == dialog.target) for name in dialog.top]
-    return DialogArticle(
-        number=number, classes=classes, gallery=gallery, target=target, turns=turns, top=top, found=found
-    )
+) -> dict[str, Any]:
+    """Article of a dialog whose target is known; `number` is unique on its page, from 0.
+
+    `classes` are used by the filters, `found` is the first turn before the last with rank 0.
+    """
+    return {
+        "number": number,
+        "classes": classes,
+        "gallery": gallery,
+        "turns": shown_turns(dialog, products),
+        "target": products.card(dialog.target or ""),
+        "top": [(products.card(name), name == dialog.target) for name in dialog.top],
+        "found": next((number for number, rank in enumerate(dialog.ranks[:-1]) if rank == 0), None),
+    }
 
 
 def choose(

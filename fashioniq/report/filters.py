@@ -5,27 +5,12 @@ from itertools import product
 from typing import NamedTuple
 
 
-class Choice(NamedTuple):
-    """A button: the CSS class of the articles that it keeps, its label, and the number of these articles."""
-
-    kind: str
-    label: str
-    number: int
-
-
-class Question(NamedTuple):
-    """A row of buttons."""
-
-    text: str
-    choices: list[Choice]
-
-
 class ArticleFilters(NamedTuple):
-    """Rows of buttons, number of articles, and each combination of classes with whether it matches no
-    article.
+    """Questions with their buttons, each with the CSS class of the articles that it keeps, its label, and the number of
+    these articles; the number of all articles; and each combination of classes with whether it matches no article.
     """
 
-    questions: list[Question]
+    questions: list[tuple[str, list[tuple[str, str, int]]]]
     total: int
     picked: list[tuple[list[str], bool]]
 
@@ -38,12 +23,9 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
     """
     asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
     questions = [
-        Question(
+        (
             text,
-            [
-                Choice(kind, label, sum(kind in classes for classes in kinds))
-                for kind, label in choices.items()
-            ],
+            [(kind, label, sum(kind in classes for classes in kinds)) for kind, label in choices.items()],
         )
         for text, choices in asked.items()
     ]

@@ -2,31 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.requested import JudgedRequest, RequestTruth
 from fashioniq.report.dialogs import ArticleGroup
 from fashioniq.report.filters import article_filters
 from fashioniq.report.page import run_facts
-from fashioniq.report.products import Card, ItemCards, ProductTable
+from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.templates import write_page
 
 ALTERNATIVES = 4  # labels shown of those that are right
 PER_KIND = 4  # failures shown of each kind
-
-
-class FailedRequest(NamedTuple):
-    """A request, what its results must have, and the results of the first searcher, each with whether it obeys."""
-
-    number: int
-    classes: set[str]
-    texts: list[str]
-    about: Card | None
-    needs: list[str]
-    obeying: int
-    right: int
-    results: list[tuple[Card, bool]]
 
 
 def write_requests_page(
@@ -63,36 +50,39 @@ def write_requests_page(
         header=header,
         rows=rows,
         families=[
-            [f"{row['kind']}: {row['family']}", *(_cell(value) for value in list(row.values())[2:])]
+            [
+                f"{row['kind']}: {row['family']}",
+                *(
+                    f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
+                    for value in list(row.values())[2:]
+                ),
+            ]
             for row in metrics.families
         ],
         groups=groups,
         filters=article_filters(
-            {"Requests": classes}, [article.classes for group in groups for article in group.articles]
+            {"Requests": classes}, [article["classes"] for group in groups for article in group.articles]
         ),
         products=products,
         facts=[one for one in run_facts(metrics, 0) if one[0] != "dialogs"],
     )
 
 
-def _article(number: int, one: JudgedRequest, kind: str, products: ProductTable) -> FailedRequest:
+def _article(number: int, one: JudgedRequest, kind: str, products: ProductTable) -> dict[str, Any]:
+    """A request, what its results must have, and the results of the first searcher, each with whether it obeys."""
     judged, request = one.judged[0], one.request
-    return FailedRequest(
-        number=number,
-        classes={kind},
-        texts=[turn.text for turn in request.turns],
-        about=products.card(request.about[0]) if request.about else None,
-        needs=needs_of(request.truth),
-        obeying=one.obeying,
-        right=sum(judged.obeys),
-        results=[
+    return {
+        "number": number,
+        "classes": {kind},
+        "texts": [turn.text for turn in request.turns],
+        "about": products.card(request.about[0]) if request.about else None,
+        "needs": needs_of(request.truth),
+        "obeying": one.obeying,
+        "right": sum(judged.obeys),
+        "results": [
             (products.card(name), obeys) for name, obeys in zip(judged.results, judged.obeys, strict=True)
         ],
-    )
-
-
-def _cell(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
+    }
 
 
 def needs_of(truth: RequestTruth) -> list[str]:
