@@ -26,7 +26,6 @@ from fashioniq.config.evaluation import (
     EvalDialogs,
     Evaluation,
 )
-from fashioniq.config.fields import check, option, required
 from fashioniq.config.generation import (
     DescribedProducts,
     EvalDAR,
@@ -43,6 +42,7 @@ from fashioniq.config.retrievers import (
 )
 from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn
 from fashioniq.config.service import ApiKey, CompareLive, Demo, Export, Forget, Learn, Serve
+from fashioniq.config.shared import check, option, required
 from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
 
 JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import option, refuse, section
-from fashioniq.config.shared import OfConversations
+from fashioniq.config.shared import OfConversations, option, refuse, section
 from fashioniq.config.training import OfWords, Training, run_folder
 from fashioniq.models.configs import ChatSearcherConfig
 

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, FEATURES, option, refuse
 from fashioniq.config.shared import (
+    CATALOGS,
+    CATEGORY,
+    DATA,
+    FEATURES,
     Batched,
     Decoding,
     InCatalog,
@@ -13,6 +16,8 @@ from fashioniq.config.shared import (
     OfCategory,
     OnDevice,
     Seeded,
+    option,
+    refuse,
 )
 
 

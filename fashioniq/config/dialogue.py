@@ -6,8 +6,9 @@ from typing import Literal
 
 from fashioniq import plugins
 from fashioniq.config.evaluation import Evaluation
-from fashioniq.config.fields import CATEGORY, ENCODER, Searched, option, required
 from fashioniq.config.shared import (
+    CATEGORY,
+    ENCODER,
     Batched,
     Decoding,
     Finds,
@@ -17,9 +18,12 @@ from fashioniq.config.shared import (
     OnDevice,
     Prompted,
     Questioning,
+    Searched,
     Seeded,
     Verified,
     WithFeaturesOfRun,
+    option,
+    required,
 )
 from fashioniq.files import UserError
 

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq import plugins
-from fashioniq.config.fields import OUT, option
 from fashioniq.config.shared import (
+    OUT,
     Batched,
     OnDevice,
     Scored,
     Seeded,
     Verified,
     WithFeaturesOfRun,
+    option,
 )
 from fashioniq.config.training import Speaking
 from fashioniq.files import UserError

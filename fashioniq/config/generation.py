@@ -7,8 +7,18 @@ from typing import Literal
 from fashioniq import plugins
 from fashioniq.config.dialogue import PEOPLE, EvalChatIR
 from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
-from fashioniq.config.fields import CATEGORY, option, refuse, required
-from fashioniq.config.shared import InFolder, OnDevice, Prompted, Questioning, Seeded, WithFeatures
+from fashioniq.config.shared import (
+    CATEGORY,
+    InFolder,
+    OnDevice,
+    Prompted,
+    Questioning,
+    Seeded,
+    WithFeatures,
+    option,
+    refuse,
+    required,
+)
 from fashioniq.files import UserError
 
 PARTS = ("rewrite", "context", "filter")

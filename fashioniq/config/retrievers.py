@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import CATALOGS, CATEGORY, DATA, option, refuse, section
-from fashioniq.config.shared import WithFeatures
+from fashioniq.config.shared import CATALOGS, CATEGORY, DATA, WithFeatures, option, refuse, section
 from fashioniq.config.training import (
     SCORES_WITHOUT_ATTRS,
     OfWords,

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq.config.evaluation import Split
-from fashioniq.config.fields import ENCODER, FEATURES, OUT, option, refuse
 from fashioniq.config.shared import (
+    ENCODER,
+    FEATURES,
+    OUT,
     Batched,
     InCatalog,
     InFolder,
@@ -15,6 +17,8 @@ from fashioniq.config.shared import (
     Scored,
     Seeded,
     Verified,
+    option,
+    refuse,
 )
 from fashioniq.files import UserError
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import DATA, ENCODER, option, required
-from fashioniq.config.shared import Finds, OnDevice, Seeded
+from fashioniq.config.shared import DATA, ENCODER, Finds, OnDevice, Seeded, option, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys

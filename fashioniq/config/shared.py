@@ -1,19 +1,64 @@
-"""Options that several commands have, each declared once. A command inherits from the groups that it needs."""
+"""What the settings of several commands have: options, each declared once in a group that a command inherits from, help
+texts, and the functions that declare fields.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.fields import (
-    CATALOGS,
-    CATEGORY,
-    DATA,
-    FEATURES,
-    Searched,
-    option,
-    refuse,
-    required,
+from fashioniq.files import UserError
+from fashioniq.options import check, flag, option, required, section
+
+__all__ = [
+    "CATALOGS",
+    "CATEGORY",
+    "DATA",
+    "ENCODER",
+    "FEATURES",
+    "OUT",
+    "Batched",
+    "Decoding",
+    "Finds",
+    "InCatalog",
+    "InFolder",
+    "OfAnyCategory",
+    "OfCategory",
+    "OfConversations",
+    "OfRun",
+    "OnDevice",
+    "Prompted",
+    "Questioning",
+    "Scored",
+    "Searched",
+    "Seeded",
+    "Verified",
+    "WithFeatures",
+    "WithFeaturesOfRun",
+    "check",
+    "flag",
+    "option",
+    "refuse",
+    "required",
+    "section",
+]
+
+Searched = Literal["train", "val", "test", "all"]  # split of a gallery, or the whole catalog
+CATALOGS = Path("data/fashioniq")  # of Fashion IQ, by default
+DATA = "folder in Fashion IQ's layout"
+CATEGORY = "category: dresses, shirts, tops, or a category of your own"
+FEATURES = "feature store (default: DATA/features/CATEGORY)"
+ENCODER = (
+    "encoder of texts, or of texts and pictures, that searches the catalog in --data without training; the values are "
+    "those of extract-features"
 )
+OUT = "output folder; earlier results in it are replaced"
+
+
+def refuse(*rules: tuple[object, str]) -> None:
+    """Raise UserError with the text of the first rule whose condition holds."""
+    for condition, text in rules:
+        if condition:
+            raise UserError(text)
 
 
 @dataclass(kw_only=True)

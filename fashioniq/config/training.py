@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fashioniq.config.fields import option, refuse, section
 from fashioniq.config.shared import (
     Decoding,
     InFolder,
@@ -13,6 +12,9 @@ from fashioniq.config.shared import (
     OnDevice,
     Seeded,
     WithFeatures,
+    option,
+    refuse,
+    section,
 )
 from fashioniq.files import UserError
 from fashioniq.models.configs import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn
-from fashioniq.config.fields import refuse
+from fashioniq.config.shared import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import SingleTurnQuery, queries_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.categories import canonical
-from fashioniq.config.fields import CATALOGS
+from fashioniq.config.shared import CATALOGS
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, checksum, read_json, why

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fashioniq import plugins
 from fashioniq.config import TrainRetriever
-from fashioniq.config.fields import refuse
+from fashioniq.config.shared import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.sessions import Session, holds_sessions, sessions_among

@@ -7,7 +7,7 @@ from pathlib import Path
 from fashioniq.askers.by_name import asker_of, searched_by_text
 from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
-from fashioniq.config.fields import CATALOGS, refuse
+from fashioniq.config.shared import CATALOGS, refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.cards import cards_of
 from fashioniq.files import UserError, json_line, one_line

@@ -11,7 +11,7 @@ import torch
 import uvicorn
 
 from fashioniq.config import Serve
-from fashioniq.config.fields import CATALOGS, refuse
+from fashioniq.config.shared import CATALOGS, refuse
 from fashioniq.files import UserError, check_writable, why, writing
 from fashioniq.loop.milvus import is_loopback
 from fashioniq.runs import kind_of
