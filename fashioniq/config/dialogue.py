@@ -23,6 +23,7 @@ from fashioniq.config.shared import (
     Verified,
     WithFeaturesOfRun,
     option,
+    refuse,
     required,
 )
 from fashioniq.files import UserError
@@ -230,10 +231,17 @@ class MakeConversations(OnDevice, Seeded, InFolder, EndpointOptions):
 
     def validate(self) -> None:
         """Raise UserError for options that cannot be combined."""
-        if self.features and len(self.category) != 1:
-            raise UserError("--features is the store of one category; give it with --category")
-        if self.sessions and not self.adds_others and len(self.category) != 1:
-            raise UserError("--sessions needs one category; give it with --category")
+        several = len(self.category) != 1
+        refuse(
+            (
+                self.features and several,
+                "--features is the store of one category; give it with --category",
+            ),
+            (
+                self.sessions and not self.adds_others and several,
+                "--sessions needs one category; give it with --category",
+            ),
+        )
 
 
 @dataclass(kw_only=True)

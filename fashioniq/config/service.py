@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.shared import DATA, ENCODER, Finds, OnDevice, Seeded, option, required
+from fashioniq.config.shared import DATA, ENCODER, Finds, OnDevice, Seeded, option, refuse, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -156,13 +156,19 @@ class Forget(InDatabase):
     )
 
     def validate(self) -> None:
-        for name, of in (("session", "conversation"), ("client", "client")):
-            if getattr(self, name) == "":
-                raise UserError(
-                    f"expected the id of a {of}, found an empty --{name}; correct it, or leave it out"
+        refuse(
+            *(
+                (
+                    getattr(self, name) == "",
+                    f"expected the id of a {of}, found an empty --{name}; correct it, or leave it out",
                 )
-        if self.session and self.client:
-            raise UserError("--session and --client exclude each other; give one of them")
+                for name, of in (("session", "conversation"), ("client", "client"))
+            ),
+            (
+                self.session and self.client,
+                "--session and --client exclude each other; give one of them",
+            ),
+        )
 
 
 @dataclass(kw_only=True)

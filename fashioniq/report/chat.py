@@ -7,8 +7,16 @@ from typing import Any
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import RoundMetrics
 from fashioniq.metrics.chat import HITS, round_measures
-from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
-from fashioniq.report.filters import ArticleFilters, article_filters
+from fashioniq.report.dialogs import (
+    MAX_DIALOGS,
+    OUTCOMES,
+    ArticleFilters,
+    ArticleGroup,
+    article_filters,
+    choose,
+    dialog_article,
+    outcome,
+)
 from fashioniq.report.page import run_facts
 from fashioniq.report.plots import Bars, Plot, rank_histograms, rounds_plot
 from fashioniq.report.products import ItemCards, ProductTable

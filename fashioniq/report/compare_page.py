@@ -14,8 +14,7 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import DialogMetrics
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
-from fashioniq.report.dialogs import TOP, ArticleGroup, shown_turns
-from fashioniq.report.filters import ArticleFilters, article_filters
+from fashioniq.report.dialogs import TOP, ArticleFilters, ArticleGroup, article_filters, shown_turns
 from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
 from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.conversation_records import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
-from fashioniq.report.dialogs import MAX_DIALOGS, ArticleGroup
-from fashioniq.report.filters import article_filters
+from fashioniq.report.dialogs import MAX_DIALOGS, ArticleGroup, article_filters
 from fashioniq.report.products import ProductTable
 from fashioniq.report.templates import write_page
 

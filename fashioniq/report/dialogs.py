@@ -1,8 +1,11 @@
-"""Values of dialogs for the templates: which dialogs are shown, their turns and their outcome."""
+"""Values of dialogs for the templates: which dialogs are shown, their turns and outcome, and buttons that filter them.
+
+Filters are radio buttons and CSS rules that hide articles, without a script.
+"""
 
 import random
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from fashioniq.data.dialog_log import LoggedDialog
@@ -81,3 +84,37 @@ def choose(
         ("Worst", "lowest final position", worst),
         ("Random", f"drawn with seed {seed} from all others", others),
     ]
+
+
+class ArticleFilters(NamedTuple):
+    """Questions with their buttons, each with the CSS class of the articles that it keeps, its label, and the number of
+    these articles; the number of all articles; and each combination of classes with whether it matches no article.
+    """
+
+    questions: list[tuple[str, list[tuple[str, str, int]]]]
+    total: int
+    picked: list[tuple[list[str], bool]]
+
+
+def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> ArticleFilters:
+    """Filters of articles with the CSS classes `kinds`.
+
+    `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
+    these articles is left out.
+    """
+    asked = {text: choices for text, choices in facets.items() if len(set().union(*kinds) & {*choices}) > 1}
+    questions = [
+        (
+            text,
+            [(kind, label, sum(kind in classes for classes in kinds)) for kind, label in choices.items()],
+        )
+        for text, choices in asked.items()
+    ]
+    combinations = [
+        [kind for kind in picked if kind]
+        for picked in product(*(["", *choices] for choices in asked.values()))
+    ]
+    picked = [
+        (wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted
+    ]
+    return ArticleFilters(questions, len(kinds), picked)

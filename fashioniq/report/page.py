@@ -7,8 +7,16 @@ from typing import Any
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import Metrics, TurnMetrics
 from fashioniq.report.cautions import cautions
-from fashioniq.report.dialogs import MAX_DIALOGS, OUTCOMES, ArticleGroup, choose, dialog_article, outcome
-from fashioniq.report.filters import ArticleFilters, article_filters
+from fashioniq.report.dialogs import (
+    MAX_DIALOGS,
+    OUTCOMES,
+    ArticleFilters,
+    ArticleGroup,
+    article_filters,
+    choose,
+    dialog_article,
+    outcome,
+)
 from fashioniq.report.plots import rank_histograms, turn_plot
 from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, rounded

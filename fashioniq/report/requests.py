@@ -6,8 +6,7 @@ from typing import Any
 
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.requested import JudgedRequest, RequestTruth
-from fashioniq.report.dialogs import ArticleGroup
-from fashioniq.report.filters import article_filters
+from fashioniq.report.dialogs import ArticleGroup, article_filters
 from fashioniq.report.page import run_facts
 from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.templates import write_page

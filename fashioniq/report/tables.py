@@ -57,6 +57,13 @@ def success_line(success: Success) -> str:
     return f"{success.percent:.2f} % of the dialogs ranked their target first within {success.within} turns{soon}"
 
 
+def ten_of(words: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Ten best and ten worst words by average precision; no word is in both lists."""
+    ordered = sorted((word for word in words if word["AP"] is not None), key=lambda word: -word["AP"])
+    best = ordered[: min(10, -(-len(ordered) // 2))]
+    return best, ordered[len(best) :][:-11:-1]
+
+
 def csv_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Table as comma-separated values; None is an empty cell."""
     written = io.StringIO()

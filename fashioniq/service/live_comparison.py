@@ -22,7 +22,7 @@ from fashioniq.categories import canonical
 from fashioniq.config import CompareLive
 from fashioniq.files import UserError, check_writable
 from fashioniq.metrics.sequential import ERROR, LEAST, half_width, needed
-from fashioniq.report.live_comparison import write_live_comparison_page
+from fashioniq.report.new_models import write_live_comparison_page
 from fashioniq.service.experiments import check_comparable
 from fashioniq.service.learning.rules import Logged
 from fashioniq.service.learning.signals import CHOICES, target_of

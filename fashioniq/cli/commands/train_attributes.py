@@ -7,9 +7,9 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES
 from fashioniq.data.photos import load_photo
 from fashioniq.metrics.attributes import TOP
-from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
+from fashioniq.report.contact_sheets import Cell, write_contact_sheet
 from fashioniq.report.curves import OF_ATTRIBUTES, read_epochs, write_attribute_curves
-from fashioniq.report.tables import print_table
+from fashioniq.report.tables import print_table, ten_of
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.training.attributes_run import TrainedStage, train_attributes
 from fashioniq.training.folder import Trained

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fashioniq.config import TrainGenerator
-from fashioniq.report.generated import write_pairs
+from fashioniq.report.contact_sheets import write_pairs
 from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import GeneratorRun
 from fashioniq.training.folder import Trained

@@ -26,7 +26,7 @@ from fashioniq.files import (
     writing,
 )
 from fashioniq.locks import locked
-from fashioniq.report.learning import write_learning_page
+from fashioniq.report.new_models import write_learning_page
 from fashioniq.service.learning.rules import SPLITS, LiveSession
 from fashioniq.service.learning.verdict import Gate, Rule
 from fashioniq.service.store import ExportRow, Store

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashioniq.report.attributes import Cell, ten_of, write_contact_sheet
+from fashioniq.report.contact_sheets import Cell, write_contact_sheet
+from fashioniq.report.tables import ten_of
 
 
 def greenish(image, box):

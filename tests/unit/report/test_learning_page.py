@@ -1,6 +1,6 @@
 """The page of `fashioniq learn`."""
 
-from fashioniq.report.learning import write_learning_page
+from fashioniq.report.new_models import write_learning_page
 from fashioniq.service.learning.verdict import Gate, MeasureComparison, Rule
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fashioniq.report.live_comparison import write_live_comparison_page
+from fashioniq.report.new_models import write_live_comparison_page
 from fashioniq.report.plots import interval_plot
 from fashioniq.service.live_comparison import LiveComparison, Standing
 from fashioniq.service.store import ExperimentRow

@@ -1,8 +1,10 @@
-"""Page of `fashioniq learn`: what was learned from, and whether the new model is better."""
+"""Pages on new models of the service: what `fashioniq learn` has trained, and how the comparisons in service stand."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fashioniq.report.plots import interval_plot
 from fashioniq.report.templates import thousands, write_page
 
 
@@ -24,3 +26,13 @@ def write_learning_page(path: Path, gate: Any) -> None:
     write_page(
         path, "learning.html", title="Learning from conversations", gate=gate, rows=rows, left_out=left_out
     )
+
+
+def write_live_comparison_page(path: Path, comparisons: Sequence[Any]) -> None:
+    """Write the page of some LiveComparison. Raises UserError if it cannot be written."""
+    drawn = []
+    for number, one in enumerate(comparisons):
+        known = [standing for standing in one.standings if standing.half < float("inf")]
+        points = [(one.count, one.difference, one.half) for one in known]
+        drawn.append((one, interval_plot(points, f"interval{number}") if points else None))
+    write_page(path, "live_comparison.html", title="Models compared in service", drawn=drawn)
