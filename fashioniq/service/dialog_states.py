@@ -38,7 +38,8 @@ class DialogStates:
         def live() -> Dialog:
             if (found := self.known(served, turns[-1].query_id)) is not None:
                 return found
-            return (near(served, start) if start else Dialog.start(served.system)).replay(steps)
+            begun = Dialog.start(served.system)
+            return (begun.at(start) if start else begun).replay(steps)
 
         return live
 
@@ -104,11 +105,6 @@ def width_of(live: Dialog) -> int | None:
 def counting(served: Served, steps: list[DialogStep]) -> list[DialogStep]:
     """Steps that the query depends on: of a model that generates pictures, the last words. Others cost a picture."""
     return [step for step in steps if step.says][-1:] if served.draws else steps
-
-
-def near(served: Served, item: str | ItemInputs) -> Dialog:
-    """A dialog without turns whose products are those like a product or picture."""
-    return Dialog.start(served.system).at(item)
 
 
 def is_picture(name: str | None) -> bool:

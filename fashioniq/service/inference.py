@@ -33,20 +33,12 @@ log = logging.getLogger("fashioniq.service")
 
 
 @dataclass
-class _SearchJob:
-    """Search of the dialog that `live` returns."""
-
-    live: Callable[[], Dialog]
-    count: int
-    allowed_N: Tensor | None
-    done: "Future[tuple[Dialog, list[Product]]]" = field(default_factory=Future)
-
-
-@dataclass
-class _Call:
-    """Any other work."""
+class _Job:
+    """The search of `count` products for the dialog that `work` returns; or any other work, without a `count`."""
 
     work: Callable[[], Any]
+    count: int = 0
+    allowed_N: Tensor | None = None
     done: "Future[Any]" = field(default_factory=Future)
 
 
@@ -54,7 +46,7 @@ class Inference:
     """The thread and its queue. `largest` is the largest number of searches that were done together."""
 
     def __init__(self, waiting: int = WAITING) -> None:
-        self._jobs: queue.Queue[_SearchJob | _Call | None] = queue.Queue(waiting)
+        self._jobs: queue.Queue[_Job | None] = queue.Queue(waiting)
         self.largest = 0
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
         self._thread.start()
@@ -80,7 +72,7 @@ class Inference:
         self, searches: Sequence[tuple[Callable[[], Dialog], int, Tensor | None]]
     ) -> list[tuple[Dialog, list[Product]] | Exception]:
         """Results of searches that wait together, in order; of one that fails, what `search` raises instead."""
-        jobs, found = [_SearchJob(*one) for one in searches], list[tuple[Dialog, list[Product]] | Exception]()
+        jobs, found = [_Job(*one) for one in searches], list[tuple[Dialog, list[Product]] | Exception]()
         for job in jobs:
             self._add(job)
         for job in jobs:
@@ -95,7 +87,7 @@ class Inference:
 
         Raises Problem if too many requests wait, or if it takes longer than `seconds`, and whatever `work` raises.
         """
-        job = _Call(work)
+        job = _Job(work)
         self._add(job)
         return self._result(job, seconds)
 
@@ -107,13 +99,13 @@ class Inference:
         if self._thread.is_alive():
             raise TimeoutError(f"the models have not completed their last work within {ENDED:g} seconds")
 
-    def _add(self, job: _SearchJob | _Call) -> None:
+    def _add(self, job: _Job) -> None:
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
             raise Problem("busy", retry_after=1) from None
 
-    def _result(self, job: _SearchJob | _Call, seconds: float) -> Any:
+    def _result(self, job: _Job, seconds: float) -> Any:
         try:
             return job.done.result(seconds)
         except EngineError as error:
@@ -136,24 +128,25 @@ class Inference:
                 if None in jobs:
                     return
 
-    def _do(self, jobs: list[_SearchJob | _Call]) -> None:
-        ready: list[tuple[_SearchJob, Dialog]] = []
+    def _do(self, jobs: list[_Job]) -> None:
+        ready: list[tuple[_Job, Dialog]] = []
         for job in jobs:
             try:
-                if isinstance(job, _Call):
-                    job.done.set_result(job.work())
+                found = job.work()
+                if job.count:
+                    ready.append((job, found))
                 else:
-                    ready.append((job, job.live()))
+                    job.done.set_result(found)
             except BaseException as error:
                 job.done.set_exception(error)
-        groups: dict[tuple[int, int], list[tuple[_SearchJob, Dialog]]] = {}
+        groups: dict[tuple[int, int], list[tuple[_Job, Dialog]]] = {}
         for job, live in ready:
             mask = 0 if job.allowed_N is None else id(job.allowed_N)
             groups.setdefault((id(live.system), mask), []).append((job, live))
         for group in groups.values():
             self._search(group[0][1].system, group)
 
-    def _search(self, system: System, group: list[tuple[_SearchJob, Dialog]]) -> None:
+    def _search(self, system: System, group: list[tuple[_Job, Dialog]]) -> None:
         """Search the dialogs of one system with one mask together."""
         self.largest = max(self.largest, len(group))
         try:

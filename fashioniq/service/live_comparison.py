@@ -11,6 +11,7 @@ client counts, which later ones do not change.
 """
 
 import secrets
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -126,8 +127,7 @@ def compare_live(settings: CompareLive) -> list[LiveComparison]:
         check_writable(settings.out.parent)  # a page there is replaced
         if settings.out.is_dir():
             raise UserError(f"--out is the folder {settings.out}; give a file, such as live.html")
-    store = Store.open(settings.database, create=False)
-    try:
+    with closing(Store.open(settings.database, create=False)) as store:
         if settings.run is not None:
             _begin(store, settings, settings.run)
         ended, found = settings.end and canonical(settings.end), []
@@ -151,8 +151,6 @@ def compare_live(settings: CompareLive) -> list[LiveComparison]:
             write_live_comparison_page(settings.out, found)
             print(f"page in {settings.out}")
         return found
-    finally:
-        store.close()
 
 
 def _begin(store: Store, settings: CompareLive, run: Path) -> None:

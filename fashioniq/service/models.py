@@ -4,7 +4,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -29,11 +29,8 @@ log = logging.getLogger("fashioniq.service")
 @contextmanager
 def models_of(store: Store, device: str = "auto") -> Iterator["Models"]:
     """The models of a database with all products of their catalogs, to register one without serving it."""
-    inference = Inference()
-    try:
+    with closing(Inference()) as inference:
         yield Models(store, inference, partial(Served.of, split=ALL, device=device), None)
-    finally:
-        inference.close()
 
 
 def activation(version: str) -> str:

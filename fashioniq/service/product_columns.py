@@ -6,6 +6,7 @@ other product has its offer in the catalog folder, which an import replaces.
 
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from sys import intern
 
 import msgspec
@@ -65,8 +66,6 @@ class ProductColumns:
         self._currencies: dict[str, int] = {"": 0}
         self._masks: dict[str, tuple[Tensor, int]] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}  # sizes that many products have
-        # the most frequent currency, ranges of its prices, and the number of the range of each product, N
-        self._ranges: tuple[str, list[PriceRange], np.ndarray] | None = None
         self._lock = threading.Lock()
         self.revision = 0
         for name, offer in (offers or {}).items():
@@ -89,7 +88,7 @@ class ProductColumns:
                 self._there_N[position] = product.deleted_at is None
                 self._set(position, product.title, product)
                 self._masks.clear()
-                self._ranges = None
+                self.__dict__.pop("_divisions", None)
             self.revision = revision  # not before all were read
 
     def _set(self, position: int, title: str, of: Offer | ProductRow) -> None:
@@ -173,13 +172,8 @@ class ProductColumns:
             [(one, count) for one, count in zip(ranges, of_ranges, strict=True) if count],
         )
 
-    @property
+    @cached_property
     def _divisions(self) -> tuple[str, list[PriceRange], np.ndarray]:
-        if self._ranges is None:
-            self._ranges = self._divided()
-        return self._ranges
-
-    def _divided(self) -> tuple[str, list[PriceRange], np.ndarray]:
         """The most frequent currency, ranges of its prices, and the number of each product's range from 1, or 0."""
         priced_N = self._there_N & (self._price_N != UNKNOWN)
         if not priced_N.any():

@@ -98,30 +98,19 @@ def notice_codes(
 
     `products` are in the order of the model, `width` is that of the generated picture, 0 if there is none.
     """
-    turns = len(live.state.turns)
+    turns, wording = len(live.state.turns), served.system.wording
+    far = served.metrics.get("val_distance_95")  # nearly all targets of the training were nearer
     found = {
         "more-turns-than-trained": turns > (served.max_turns or turns),
         "text-cut": bool(heard.cut_after),
         "nothing-fits": not products,
         "no-picture": width == 0,
-        "nothing-near": bool(turns) and _distant(served, products),
-        "not-all": _disobedient(served, live.wishes, products),
+        "nothing-near": turns and far is not None and products and products[0].distance > far,
+        "not-all": wording is not None
+        and products
+        and not wording.obeys(live.wishes, served.system.gallery.items.positions[products[0].id]),
     }
     return [code for code, holds in found.items() if holds]
-
-
-def _distant(served: Served, products: Sequence[Product]) -> bool:
-    """Whether even the nearest product is farther than nearly all targets of the training were."""
-    far = served.metrics.get("val_distance_95")
-    return far is not None and bool(products) and products[0].distance > far
-
-
-def _disobedient(served: Served, wishes: Wishes, products: Sequence[Product]) -> bool:
-    """Whether not even the first product meets all wishes."""
-    wording = served.system.wording
-    if wording is None or not products:
-        return False
-    return not wording.obeys(wishes, served.system.gallery.items.positions[products[0].id])
 
 
 def generated_picture(

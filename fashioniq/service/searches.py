@@ -10,7 +10,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.words import tokenize
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.service.dialog_states import DialogStates, counting, near, width_of
+from fashioniq.service.dialog_states import DialogStates, counting, width_of
 from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -75,7 +75,7 @@ class Searches:
         name = served.own(name)
         check_known(served, {"/product_id": name})
         wanted = Wanted(FiltersBody(), k + 1, HeardReply())
-        ranking = self.nearest(served, lambda: near(served, name), wanted)[1]
+        ranking = self.nearest(served, lambda: Dialog.start(served.system).at(name), wanted)[1]
         others = [one for one in ranking.results if one.product_id != name][:k]
         ranking.results = [one.model_copy(update={"rank": rank}) for rank, one in enumerate(others, 1)]
         return ranking

@@ -10,12 +10,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
-from fashioniq.service.dialog_states import DialogStates, generated, is_picture, near
+from fashioniq.service.dialog_states import DialogStates, generated, is_picture
 from fashioniq.service.experiments import Contenders, Experiments, answer
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -103,8 +104,8 @@ class Service:
         wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=facets, began=began)
 
         def live_of(served: Served) -> Callable[[], Dialog]:
-            begun = about and self.states.item(served, about)
-            return lambda: near(served, begun) if begun else Dialog.start(served.system).after(found.step)
+            like, begin = about and self.states.item(served, about), partial(Dialog.start, served.system)
+            return lambda: begin().at(like) if like else begin().after(found.step)
 
         given = answer(self.searches, contenders, live_of if about or start.text else None, wanted)
         first = row_of(

@@ -235,7 +235,8 @@ def _environment(language: str) -> Environment:
         MAX_VALUES=MAX_VALUES,
         MAX_TURNS=MAX_TURNS,
         FAMILIES=filter_chips.FAMILIES,
-        address=_address,
+        # of a static file, which changes with its content
+        address=lambda name: f"{PREFIX}/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:8]}",
         NOTICES=NOTICES,
         link=lambda path, about: f"{path}?about={quote(about, safe='')}",
     )
@@ -246,11 +247,6 @@ def _plain(text: str) -> str:
     """A title without marks that change the direction of other texts, shortened."""
     text = text.translate(DIRECTIONS)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _address(name: str) -> str:
-    """Address of a static file, which changes with its content."""
-    return f"{PREFIX}/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:8]}"
 
 
 @cache

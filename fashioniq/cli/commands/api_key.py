@@ -1,5 +1,7 @@
 """`fashioniq api-key`."""
 
+from contextlib import closing
+
 from fashioniq.config import ApiKey
 from fashioniq.files import UserError
 
@@ -8,8 +10,7 @@ def run(settings: ApiKey) -> str:
     """Create an API key, print its secret and return it; or revoke one and return its id."""
     from fashioniq.service.store import Store
 
-    store = Store.open(settings.database, create=False)
-    try:
+    with closing(Store.open(settings.database, create=False)) as store:
         if settings.revoke:
             if not store.revoke_key(settings.revoke):
                 raise UserError(f"there is no valid key {settings.revoke}; give the id of a key")
@@ -19,5 +20,3 @@ def run(settings: ApiKey) -> str:
         id, secret = store.add_key(scopes)
         print(f"{id} may use: {', '.join(scopes)}. Its secret, which is not shown again:\n{secret}")
         return secret
-    finally:
-        store.close()

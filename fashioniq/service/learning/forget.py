@@ -1,6 +1,7 @@
 """Erasure of conversations in the database and in the files that were made from it."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from fashioniq.config import Forget
@@ -15,8 +16,7 @@ def forget(settings: Forget) -> bool:
     Return whether this could be done everywhere; what could not is tried again by the next call. Raises UserError if
     there is no such conversation, no such training data, or no database.
     """
-    store = Store.open(settings.database, create=False)
-    try:
+    with closing(Store.open(settings.database, create=False)) as store:
         for id in settings.deleted:
             _set_deleted(store, id)
         if settings.session is not None:
@@ -29,8 +29,6 @@ def forget(settings: Forget) -> bool:
         complete = carry_out(store)
         _name_models(store)
         return complete
-    finally:
-        store.close()
 
 
 def carry_out(store: Store) -> bool:

@@ -1,4 +1,5 @@
-"""What shoppers would have chosen of the new model, from later conversations that explored.
+"""What conversations that explored tell: how much shoppers look at each place of an answer, and, of later ones, what
+they would have chosen of the new model.
 
 All explored answers count, also those of conversations in which nothing was chosen: without them, the value would be
 that of successful conversations. Both models replay a conversation up to an answer. If the replay of the running model
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 from fashioniq.files import UserError
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
+from fashioniq.metrics.examination import counted, examination
 from fashioniq.metrics.off_policy import LoggedAnswers, doubly_robust, support
 from fashioniq.service.exploring import DEEPEST, DRAWN, place_probabilities
-from fashioniq.service.learning.places import has_explored
 from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import WEIGHTS, target_of
+from fashioniq.service.learning.signals import CHOICES, WEIGHTS, target_of
 from fashioniq.service.learning.verdict import MeasureComparison
 from fashioniq.service.store import TurnRow
 from fashioniq.service.stored_turns import step_of
@@ -108,6 +109,40 @@ def judge_off_policy(
         "zero in about 2.5 % of the cases at most"
     )
     return OffPolicy([row], reasons, notes)
+
+
+def has_explored(turn: TurnRow) -> bool:
+    """Whether products of this answer were drawn."""
+    return bool(turn.shown) and "rank" in turn.shown[0]
+
+
+def examined_places(log: Sequence[Logged]) -> list[float]:
+    """Examination of the places of an answer of the usual length, relative to the first; empty with too few choices.
+
+    A product counts as chosen once per answer. Tests and bots do not count.
+    """
+    answers = [
+        (
+            [one["rank"] for one in turn.shown],
+            *([(turn.query_id, one["id"]) in some for one in turn.shown] for some in (chosen, final)),
+        )
+        for session, turns, events in log
+        if session.origin not in ("test", "bot")
+        for chosen, final in [
+            [
+                {(one.query_id, one.product_id) for one in events if one.action in actions}
+                for actions in (CHOICES, WEIGHTS)
+            ]
+        ]
+        for turn in turns
+        if has_explored(turn)
+    ]
+    if not answers:
+        return []
+    usual = Counter(len(ranks) for ranks, *_ in answers).most_common(1)[0][0]
+    rank_NK, chosen_NK, final_NK = zip(*(one for one in answers if len(one[0]) == usual), strict=True)
+    found_K = examination(*counted(rank_NK, chosen_NK, max(0, usual - DRAWN), final_NK))
+    return [] if found_K is None else found_K.tolist()
 
 
 @torch.inference_mode()

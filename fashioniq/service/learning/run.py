@@ -27,8 +27,7 @@ from fashioniq.service.learning import export
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.service.learning.gate import against_untrained, judge, replay
 from fashioniq.service.learning.growth import grow, new_words
-from fashioniq.service.learning.off_policy_gate import judge_off_policy
-from fashioniq.service.learning.places import examined_places
+from fashioniq.service.learning.off_policy_gate import examined_places, judge_off_policy
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
 from fashioniq.service.learning.untrained import is_untrained, linear_start, untrained_searches
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict

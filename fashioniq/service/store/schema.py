@@ -1,6 +1,5 @@
 """Versions of the tables."""
 
-from functools import lru_cache
 from pathlib import Path
 
 from alembic import command
@@ -21,7 +20,7 @@ def update_schema(engine: Engine, create: bool) -> None:
     Raises UserError if they are newer or of no released version, and without `create` if there is no file of SQLite or
     there are no tables.
     """
-    scripts = _scripts()
+    scripts = ScriptDirectory.from_config(_alembic())
     sqlite = engine.dialect.name == "sqlite"
     if sqlite and not create and not Path(engine.url.database or "").is_file():
         raise _missing("no such file", engine)
@@ -57,11 +56,6 @@ def migrate(connection: Connection) -> None:
     config = _alembic()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-
-
-@lru_cache(maxsize=1)
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_alembic())
 
 
 def _alembic() -> Config:

@@ -65,7 +65,8 @@ class SqliteFile:
     """
 
     def __init__(self, name: str, is_uri: bool) -> None:
-        self._path = os.path.abspath(_path_of(name) if is_uri else name)
+        path = unquote(re.sub("^file:(//[^/]*)?|[?#].*", "", name)) if is_uri else name
+        self._path = os.path.abspath(path)
         self._log_path = ""
         self._file: Identity | None = None
         self._log: Identity | None = None
@@ -149,10 +150,6 @@ def check_written(connection: Connection) -> None:
     """Raise Replaced if what was just committed is not in the files that others would open."""
     if (file := connection.info.get(_FACT)) is not None:
         file.check(written=True)
-
-
-def _path_of(uri: str) -> str:
-    return unquote(re.sub("^file:(//[^/]*)?|[?#].*", "", uri))
 
 
 def _identity(path: str) -> Identity | None:

@@ -8,8 +8,12 @@ import pytest
 
 from fashioniq.service.exploring import explored_ranks, propensity
 from fashioniq.service.learning import off_policy_gate
-from fashioniq.service.learning.off_policy_gate import NOTHING, first_products, judge_off_policy
-from fashioniq.service.learning.places import examined_places
+from fashioniq.service.learning.off_policy_gate import (
+    NOTHING,
+    examined_places,
+    first_products,
+    judge_off_policy,
+)
 from fashioniq.service.learning.rules import choose, unseen_weight
 from fashioniq.service.learning.signals import Target
 from tests.unit.service.conftest import Talking
