@@ -3,6 +3,11 @@
 SQLite and PostgreSQL have the same tables and the same behavior.
 """
 
+from fashioniq.service.store.catalog import ProductsAndModels
+from fashioniq.service.store.experiments import ExperimentTable
+from fashioniq.service.store.exports import Exports
+from fashioniq.service.store.keys import Keys
+from fashioniq.service.store.privacy import Privacy
 from fashioniq.service.store.rows import (
     EventRow,
     ExperimentRow,
@@ -20,8 +25,8 @@ from fashioniq.service.store.rows import (
     Unavailable,
 )
 from fashioniq.service.store.scrub import scrub
+from fashioniq.service.store.sessions import Sessions
 from fashioniq.service.store.spool import Spool
-from fashioniq.service.store.store import Store
 
 __all__ = [
     "EventRow",
@@ -42,3 +47,11 @@ __all__ = [
     "Unavailable",
     "scrub",
 ]
+
+
+class Store(Sessions, Privacy, Exports, ProductsAndModels, ExperimentTable, Keys):
+    """Database of the service; `Store.open(url)` opens it.
+
+    Its methods may be called from several threads. Each raises Unavailable if the database fails, and then
+    has changed nothing.
+    """

@@ -6,8 +6,8 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from fashioniq.service.store.database import Database, find, reads, those_in, writes
+from fashioniq.service.store.privacy import subjects
 from fashioniq.service.store.rows import ExportRow
-from fashioniq.service.store.subjects import subjects
 from fashioniq.service.store.tables import erasure, export, export_session, session
 
 _FORBIDDEN = export_session.c.subject_hmac.in_(

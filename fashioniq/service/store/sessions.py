@@ -10,6 +10,7 @@ from sqlalchemy import Column, Connection, func, insert, select, update
 
 from fashioniq.service.store.database import Database, find, reads, those_in, writes
 from fashioniq.service.store.experiments import places_of_clients
+from fashioniq.service.store.privacy import are_erased, request_hmac, subjects
 from fashioniq.service.store.rows import (
     Consent,
     EventRow,
@@ -21,7 +22,6 @@ from fashioniq.service.store.rows import (
     TurnRow,
 )
 from fashioniq.service.store.scrub import scrub, scrub_all
-from fashioniq.service.store.subjects import are_erased, request_hmac, subjects
 from fashioniq.service.store.tables import event, export_session, picture, session, turn
 
 

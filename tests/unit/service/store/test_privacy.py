@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sqlalchemy import event, select
 
 from fashioniq.service.store import EventRow, ExportRow, Gone, tables
-from fashioniq.service.store.subjects import epoch_of
+from fashioniq.service.store.privacy import epoch_of
 from fashioniq.service.store.tables import erasure
 
 DAY = {"days": 1}
