@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.report.plots import interval_plot
-from fashioniq.report.templates import thousands, write_page
+from fashioniq.report.templates import write_page
 
 
 def write_learning_page(path: Path, gate: Any) -> None:
@@ -13,7 +13,7 @@ def write_learning_page(path: Path, gate: Any) -> None:
     rows = [
         [
             row.name,
-            thousands(row.count) if row.count else "",
+            f"{row.count:,}" if row.count else "",
             f"{row.running:.3f}",
             f"{row.new:.3f}",
             "" if row.low is None else f"{row.low:+.3f} to {row.high:+.3f}",
@@ -22,7 +22,7 @@ def write_learning_page(path: Path, gate: Any) -> None:
         ]
         for row in gate.rows
     ]
-    left_out = [[name, thousands(count)] for name, count in sorted(gate.rule.left_out.items())]
+    left_out = [[name, f"{count:,}"] for name, count in sorted(gate.rule.left_out.items())]
     write_page(
         path, "learning.html", title="Learning from conversations", gate=gate, rows=rows, left_out=left_out
     )

@@ -58,19 +58,16 @@ class ProductTable:
         try:
             if picture is None:
                 raise UnreadableImage("no picture")
-            data = _thumbnail(load_image(picture) if isinstance(picture, Path) else picture.convert("RGB"))
+            image = load_image(picture) if isinstance(picture, Path) else picture.convert("RGB")
         except UnreadableImage:
             self.without_picture += 1
             return None
+        if max(image.size) > THUMBNAIL:
+            image = ImageOps.contain(image, (THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+        data = base64.b64encode(written_as(image, "JPEG", quality=82, optimize=True)).decode("ascii")
         if self._bytes + len(data) > PICTURE_BYTES:
             self.over_budget += 1
             return None
         self._bytes += len(data)
         self.pictures.append(data)
         return f"p{len(self.pictures) - 1}"
-
-
-def _thumbnail(image: Image.Image) -> str:
-    if max(image.size) > THUMBNAIL:
-        image = ImageOps.contain(image, (THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    return base64.b64encode(written_as(image, "JPEG", quality=82, optimize=True)).decode("ascii")

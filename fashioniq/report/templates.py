@@ -25,7 +25,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals.update(clipped=clipped, label=label, ordinal=ordinal, rounded=rounded, thousands=thousands)
+    made.globals.update(
+        clipped=clipped, label=label, ordinal=ordinal, rounded=rounded, thousands="{:,}".format
+    )
     made.filters.update(label=label, zip=zip)
     made.globals["style"] = Markup(
         files("fashioniq.report").joinpath("style.css").read_text(encoding="utf-8")
@@ -47,8 +49,3 @@ def ordinal(number: int) -> str:
     """Ordinal number: 1st, 2nd, 3rd, 4th …"""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"
-
-
-def thousands(number: int) -> str:
-    """Number with a comma between groups of three digits."""
-    return f"{number:,}"

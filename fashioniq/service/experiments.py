@@ -45,10 +45,6 @@ class Contenders(NamedTuple):
         """Whether both models answer."""
         return self.arm == "both" and not self.missing
 
-    def depth(self, k: int) -> int:
-        """Products that each model has to find for k places."""
-        return max(k, DEEPEST) if self.method == "probabilistic" else k
-
     @property
     def reader(self) -> Served:
         """The model by which words are understood: of two that answer, that which knows more words."""
@@ -248,10 +244,11 @@ def _each(
         mask_N, eligible = served.shelf.allowed(wanted.filters)
         allowed_N = None if eligible == len(mask_N) else mask_N
         try:
-            return live_of(served), contenders.depth(wanted.k), allowed_N
+            return live_of(served), count, allowed_N
         except Problem as problem:  # such as a picture that this model cannot read
             return problem
 
+    count = max(wanted.k, DEEPEST) if contenders.method == "probabilistic" else wanted.k
     jobs = [job(served) for served in asked]
     found = iter(searches.inference.search_each([one for one in jobs if not isinstance(one, Problem)]))
     outcomes = [one if isinstance(one, Problem) else next(found) for one in jobs]

@@ -8,50 +8,40 @@ place on its choice can be measured. The log has the rank and the probability of
 
 import random
 from math import comb
-from typing import NamedTuple
 
 DRAWN = 2  # products and places
 DEEPEST = 50  # rank down to which products are drawn
 
 
-class _Plan(NamedTuple):
-    """Number of products shown, of those drawn among them, and of the first ones in order, which may be shown."""
-
-    shown: int
-    drawn: int
-    pool: int
-
-    @classmethod
-    def of(cls, k: int, eligible: int) -> "_Plan":
-        pool = min(max(k, DEEPEST), eligible)
-        return cls(min(k, pool), min(DRAWN, k, pool), pool)
-
-    @property
-    def first(self) -> int:
-        """Number of products that are always shown."""
-        return self.shown - self.drawn
+def _plan(k: int, eligible: int) -> tuple[int, int, int, int]:
+    """Number of products that are always shown, of those drawn, of both, and of the first ones in order, which may be
+    shown.
+    """
+    pool = min(max(k, DEEPEST), eligible)
+    shown, drawn = min(k, pool), min(DRAWN, k, pool)
+    return shown - drawn, drawn, shown, pool
 
 
 def explored_ranks(k: int, eligible: int) -> list[int]:
     """0-based ranks of the products to show at each of k places, of `eligible` products; fewer if there are fewer."""
-    plan = _Plan.of(k, eligible)
-    ranks = list(range(plan.first))
-    drawn = random.sample(range(plan.first, plan.pool), plan.drawn)
-    for place, rank in zip(sorted(random.sample(range(plan.shown), plan.drawn)), drawn, strict=True):
+    first, count, shown, pool = _plan(k, eligible)
+    ranks = list(range(first))
+    drawn = random.sample(range(first, pool), count)
+    for place, rank in zip(sorted(random.sample(range(shown), count)), drawn, strict=True):
         ranks.insert(place, rank)
     return ranks
 
 
 def propensity(rank: int, k: int, eligible: int) -> float:
     """Probability that the product at a 0-based rank is shown in a conversation that explores."""
-    plan = _Plan.of(k, eligible)
-    return 1.0 if rank < plan.first else plan.drawn / (plan.pool - plan.first) if rank < plan.pool else 0.0
+    first, drawn, _, pool = _plan(k, eligible)
+    return 1.0 if rank < first else drawn / (pool - first) if rank < pool else 0.0
 
 
 def place_probabilities(rank: int, k: int, eligible: int) -> list[float]:
     """Probability of each of k places for the product at a 0-based rank; their sum is its propensity."""
-    shown, drawn, _ = plan = _Plan.of(k, eligible)
-    if rank >= plan.first:
+    first, drawn, shown, _ = _plan(k, eligible)
+    if rank >= first:
         return [propensity(rank, k, eligible) / max(1, shown)] * shown + [0.0] * (k - shown)
     ways = [  # drawn places before this one, and after it
         comb(place, place - rank) * comb(shown - 1 - place, drawn - place + rank)

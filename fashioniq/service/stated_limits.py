@@ -78,12 +78,13 @@ def _price(least: int | None, most: int | None, currency: str) -> PriceFilter | 
 
 def _limits_of(filters: FiltersBody) -> OfferLimits:
     price = filters.price
-    sizes = tuple(filters.sizes.any) if filters.sizes else ()
-    limits = OfferLimits(sizes=sizes, in_stock=bool(filters.in_stock))
-    if price is None:
-        return limits
-    least, most = (_hundredths(one, price.currency) for one in (price.gte, price.lte))
-    return limits._replace(least_minor=least, most_minor=most, currency=price.currency)
+    return OfferLimits(
+        least_minor=price and _hundredths(price.gte, price.currency),
+        most_minor=price and _hundredths(price.lte, price.currency),
+        currency=price and price.currency,
+        sizes=tuple(filters.sizes.any) if filters.sizes else (),
+        in_stock=bool(filters.in_stock),
+    )
 
 
 def _hundredths(minor: int | None, currency: str) -> int | None:

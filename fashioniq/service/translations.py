@@ -3,7 +3,7 @@
 import gettext
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -29,6 +29,18 @@ _CATEGORIES = {  # names of known categories
     "shirts": "shirts",
     "hemden": "shirts",
     "tops": "tops",
+}
+
+
+_THINGS: dict[str, Callable[[gettext.NullTranslations, int], str]] = {
+    "dresses": lambda texts, count: texts.ngettext("dress", "dresses", count),
+    "shirts": lambda texts, count: texts.ngettext("shirt", "shirts", count),
+    "tops": lambda texts, count: texts.ngettext("top", "tops", count),
+}
+_OF_THINGS: dict[str, Callable[[gettext.NullTranslations], str]] = {
+    "dresses": lambda texts: texts.pgettext("after of", "dresses"),
+    "shirts": lambda texts: texts.pgettext("after of", "shirts"),
+    "tops": lambda texts: texts.pgettext("after of", "tops"),
 }
 
 
@@ -72,26 +84,14 @@ class Interface:
 
     def things(self, category: str, count: int) -> str:
         """What `count` products of a category are called; other categories by their name."""
-        ngettext = self.texts.ngettext
-        match _CATEGORIES.get(category):
-            case "dresses":
-                return ngettext("dress", "dresses", count)
-            case "shirts":
-                return ngettext("shirt", "shirts", count)
-            case "tops":
-                return ngettext("top", "tops", count)
+        if category in _CATEGORIES:
+            return _THINGS[_CATEGORIES[category]](self.texts, count)
         return category.capitalize() if self.locale.language == "de" else category
 
     def of_things(self, category: str) -> str:
         """Products of a category, after "of"."""
-        pgettext = self.texts.pgettext
-        match _CATEGORIES.get(category):
-            case "dresses":
-                return pgettext("after of", "dresses")
-            case "shirts":
-                return pgettext("after of", "shirts")
-            case "tops":
-                return pgettext("after of", "tops")
+        if category in _CATEGORIES:
+            return _OF_THINGS[_CATEGORIES[category]](self.texts)
         return self.things(category, 2)
 
     def thing(self, category: str) -> str:

@@ -34,14 +34,14 @@ def run(settings: CheckData) -> Checked:
 
     Raises UserError if the folder is unusable.
     """
-    if check := check_of(settings.data):
-        return _print_mistakes(settings, check)
-    pictures = settings.images or settings.data / "images"
-    for folder in (settings.data, pictures):
+    check, pictures = check_of(settings.data), settings.images or settings.data / "images"
+    for folder in (settings.data,) if check else (settings.data, pictures):
         if settings.report and _inside(settings.report, folder):
             raise UserError(
                 f"--report {settings.report} is inside {folder}, which is not modified: give a path elsewhere"
             )
+    if check:
+        return _print_mistakes(settings, check)
     categories = check_folder(settings.data, settings.category, settings.images, settings.workers, _watch)
     known = categories_in(settings.data)  # the others are findings of the folder itself
     for name, found in categories.items():
@@ -66,10 +66,6 @@ def run(settings: CheckData) -> Checked:
 
 def _print_mistakes(settings: CheckData, check: Callable[[Path], Sequence[str]]) -> Checked:
     """Print a line for each mistake that `check` finds in a folder, at most MISTAKES; --report has all."""
-    if settings.report and _inside(settings.report, settings.data):
-        raise UserError(
-            f"--report {settings.report} is inside {settings.data}, which is not modified: give a path elsewhere"
-        )
     mistakes = check(settings.data)
     for mistake in mistakes[:MISTAKES]:
         print(plain(f"  finding: {mistake}"))
