@@ -13,7 +13,7 @@ from fashioniq.service.problems import Problem
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.served_model import Served
 from fashioniq.service.store import Store, TurnRow
-from fashioniq.service.stored_turns import steps_of
+from fashioniq.service.turns import steps_of
 from fashioniq.service.uploads import restored
 
 REMEMBERED = 2000  # dialogs whose state is kept

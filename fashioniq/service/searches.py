@@ -21,8 +21,7 @@ from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import TurnRow
-from fashioniq.service.stored_turns import wishes_of
-from fashioniq.service.understanding import holding, understood
+from fashioniq.service.turns import holding, understood, wishes_of
 from fashioniq.service.word_effects import MOST, effects
 
 

@@ -30,8 +30,19 @@ from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
 from fashioniq.service.store.keys import hashed
-from fashioniq.service.stored_turns import kind_of, named, shown, stored_step, subject, unsaid, wishes_of
-from fashioniq.service.understanding import Understood, said, understood, without
+from fashioniq.service.turns import (
+    Understood,
+    kind_of,
+    named,
+    said,
+    shown,
+    stored_step,
+    subject,
+    understood,
+    unsaid,
+    wishes_of,
+    without,
+)
 from fashioniq.service.uploads import stored
 
 KEPT = timedelta(hours=24)  # of the vector of an uploaded picture

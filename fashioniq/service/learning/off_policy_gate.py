@@ -26,7 +26,7 @@ from fashioniq.service.learning.rules import Logged
 from fashioniq.service.learning.signals import CHOICES, WEIGHTS, target_of
 from fashioniq.service.learning.verdict import MeasureComparison
 from fashioniq.service.store import TurnRow
-from fashioniq.service.stored_turns import step_of
+from fashioniq.service.turns import step_of
 
 LEAST_EFFECTIVE = 300  # answers
 MEASURE = "choices per 100 answers, doubly robust"

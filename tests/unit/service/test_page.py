@@ -12,7 +12,7 @@ from fashioniq.service.access import LIMITS
 from fashioniq.service.facets import Facets
 from fashioniq.service.schemas import MAX_TEXT
 from fashioniq.service.store import ProductRow, Unavailable
-from fashioniq.service.stored_turns import unsaid
+from fashioniq.service.turns import unsaid
 from tests.unit.service.conftest import served
 
 ORIGIN = {"Origin": "http://testserver"}
