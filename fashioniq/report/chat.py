@@ -10,7 +10,6 @@ from fashioniq.metrics.chat import HITS, round_measures
 from fashioniq.report.dialogs import (
     MAX_DIALOGS,
     OUTCOMES,
-    ArticleFilters,
     ArticleGroup,
     article_filters,
     choose,
@@ -113,7 +112,7 @@ def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, 
 
 def _round_groups(
     evaluated: Evaluated, names: Sequence[str], products: ProductTable, shown: int, seed: int
-) -> tuple[list[ArticleGroup], ArticleFilters]:
+) -> tuple[list[ArticleGroup], dict[str, Any]]:
     """Articles of the selected dialogs of all files, in groups, and their filters."""
     groups: dict[str, ArticleGroup] = {}
     kinds: list[set[str]] = []

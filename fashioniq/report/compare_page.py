@@ -14,7 +14,7 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import DialogMetrics
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
-from fashioniq.report.dialogs import TOP, ArticleFilters, ArticleGroup, article_filters, shown_turns
+from fashioniq.report.dialogs import TOP, ArticleGroup, article_filters, shown_turns
 from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
 from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
@@ -113,7 +113,7 @@ def _hits_plot(pairs: Sequence[Pair], gallery: int) -> Plot:
 
 def _pair_groups(
     pairs: Sequence[Pair], products: ProductTable, shown: int, seed: int
-) -> tuple[list[ArticleGroup], ArticleFilters]:
+) -> tuple[list[ArticleGroup], dict[str, Any]]:
     """Articles of the selected pairs, and their filters."""
     chosen = _choose_pairs(pairs, shown, seed)
     kinds = {row: _kinds(pairs[row]) for *_, rows in chosen for row in rows}

@@ -86,18 +86,10 @@ def choose(
     ]
 
 
-class ArticleFilters(NamedTuple):
-    """Questions with their buttons, each with the CSS class of the articles that it keeps, its label, and the number of
-    these articles; the number of all articles; and each combination of classes with whether it matches no article.
-    """
-
-    questions: list[tuple[str, list[tuple[str, str, int]]]]
-    total: int
-    picked: list[tuple[list[str], bool]]
-
-
-def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> ArticleFilters:
-    """Filters of articles with the CSS classes `kinds`.
+def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set[str]]) -> dict[str, Any]:
+    """Filters of articles with the CSS classes `kinds`: questions with their buttons, each with the CSS class of the
+    articles that it keeps, its label, and their number; the number of all articles; and each combination of classes
+    with whether it matches no article.
 
     `facets` maps each question to its choices, {CSS class: label}. A question with a single choice among
     these articles is left out.
@@ -117,4 +109,4 @@ def article_filters(facets: Mapping[str, Mapping[str, str]], kinds: Sequence[set
     picked = [
         (wanted, not any({*wanted} <= classes for classes in kinds)) for wanted in combinations if wanted
     ]
-    return ArticleFilters(questions, len(kinds), picked)
+    return {"questions": questions, "total": len(kinds), "picked": picked}

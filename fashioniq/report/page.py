@@ -10,7 +10,6 @@ from fashioniq.report.cautions import cautions
 from fashioniq.report.dialogs import (
     MAX_DIALOGS,
     OUTCOMES,
-    ArticleFilters,
     ArticleGroup,
     article_filters,
     choose,
@@ -79,7 +78,7 @@ def _turn_figures(metrics: TurnMetrics, dialogs: Sequence[LoggedDialog]) -> dict
 
 def _dialog_groups(
     dialogs: Sequence[LoggedDialog], gallery: int, products: ProductTable, shown: int, seed: int
-) -> tuple[list[ArticleGroup], ArticleFilters]:
+) -> tuple[list[ArticleGroup], dict[str, Any]]:
     """Articles of the selected dialogs, and their filters."""
     chosen = choose(dialogs, [row for row, dialog in enumerate(dialogs) if dialog.turns], shown, seed)
     selected = [row for *_, rows in chosen for row in rows]

@@ -178,18 +178,11 @@ def check_comparable(running: Served, challenger: Served) -> None:
         )
 
 
-class ServedAnswer(NamedTuple):
-    """The model that answers, its dialog, and its products, or those of both models."""
-
-    served: Served
-    live: Dialog
-    ranking: RankingReply
-
-
 def answer(
     searches: Searches, contenders: Contenders, live_of: LiveOf | None, wanted: Wanted
-) -> ServedAnswer:
-    """The answer of the first model, or of both in one list; of a model that fails, that of the other one.
+) -> tuple[Served, Dialog, RankingReply]:
+    """The model that answers, its dialog, and its products, or those of both models in one list; of a model that fails,
+    the other one answers.
 
     `live_of` returns the function for `Searches.nearest` of a model; without it, the first model answers with products
     that differ from each other. In the log, the products of an interleaved list have their credit, and those of a model
@@ -197,9 +190,9 @@ def answer(
     """
     served = contenders.models[0]
     if live_of is None:
-        return ServedAnswer(served, *searches.diverse(served, wanted))
+        return served, *searches.diverse(served, wanted)
     if len(contenders.models) == 1 and not contenders.missing:
-        return ServedAnswer(served, *searches.nearest(served, live_of(served), wanted))
+        return served, *searches.nearest(served, live_of(served), wanted)
     in_turn = [contenders.models] if contenders.interleaved else [[one] for one in contenders.models]
     failures = list[Exception]()
     for asked in in_turn:
@@ -232,7 +225,7 @@ def answer(
     ranking._chances = chances
     for _, other, _ in more:
         searches.states.remember(ranking.query_id or "", other)
-    return ServedAnswer(served, live, ranking)
+    return served, live, ranking
 
 
 def _each(

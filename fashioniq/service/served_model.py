@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 import torch
+import torch.nn.functional as F
 from pydantic import BaseModel
 from torch import Tensor
 
@@ -27,13 +28,13 @@ from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
 from fashioniq.runs.training_data import category_of, settings_of, sha256_of, version_of
 from fashioniq.service.facets import Facets
-from fashioniq.service.first_products import diverse
 from fashioniq.service.product_columns import ProductColumns
 from fashioniq.service.uploads import Uploads
 from fashioniq.systems import load
 
 Request = TypeVar("Request", bound=BaseModel)
 
+LIKE_MEAN = 0.7  # weight of the similarity with the mean, against that with the products already chosen
 TYPICAL = 8  # products shown to someone who has not said anything
 COMMON = 4  # frequent requests that the page offers
 MANY = 20_000  # captions that are counted for them
@@ -222,3 +223,22 @@ def _apart(texts: Sequence[str]) -> list[str]:
         if all(2 * len(words & set(tokenize(one))) <= len(words) for one in kept) and len(text) <= 40:
             kept.append(text)
     return kept
+
+
+def diverse(vectors_ND: Tensor, mean_D: Tensor, count: int) -> list[int]:
+    """Positions of `count` vectors by maximal marginal relevance (Carbonell & Goldstein, SIGIR 1998).
+
+    Each is the one most similar to the mean and least similar to the most similar one of those before; similarities
+    are cosines.
+    """
+    unit_ND = F.normalize(vectors_ND.float(), dim=1)
+    typical_N = unit_ND @ F.normalize(mean_D.float(), dim=0)
+    chosen: list[int] = []
+    alike_N = torch.zeros_like(typical_N)
+    for _ in range(min(count, len(unit_ND))):
+        gain_N = LIKE_MEAN * typical_N - (1 - LIKE_MEAN) * alike_N
+        gain_N[chosen] = -torch.inf
+        chosen.append(int(gain_N.argmax()))
+        similarity_N = unit_ND @ unit_ND[chosen[-1]]
+        alike_N = similarity_N if len(chosen) == 1 else torch.maximum(alike_N, similarity_N)
+    return chosen

@@ -118,12 +118,12 @@ class Service:
             like, begin = about and self.states.item(served, about), partial(Dialog.start, served.system)
             return lambda: begin().at(like) if like else begin().after(found.step)
 
-        given = answer(self.searches, contenders, live_of if about or start.text else None, wanted)
+        _, live, ranking = answer(self.searches, contenders, live_of if about or start.text else None, wanted)
         first = row_of(
             session.id,
             0,
-            given.live,
-            given.ranking,
+            live,
+            ranking,
             wanted,
             step=stored_step(found),
             kind="start",
@@ -135,7 +135,7 @@ class Service:
         sha256 = hashed(request.model_dump_json())
         session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
-            self.states.remember(stored.query_id, given.live)
+            self.states.remember(stored.query_id, live)
         reply = self.read(session, facets=facets)
         return reply.model_copy(update={"session_token": token})
 
@@ -215,15 +215,17 @@ class Service:
             began=began,
         )
         nothing_said = found.step == DialogStep() and unsaid(turns)
-        given = answer(self.searches, contenders, None if nothing_said else live_of, wanted)
+        answering, live, ranking = answer(
+            self.searches, contenders, None if nothing_said else live_of, wanted
+        )
         if request.explain and not served.draws:  # it would generate a picture for each word
-            step = self.states.resolved(given.served, found.step)
-            self.searches.explain(given.ranking, before(given.served), step, given.live)
+            step = self.states.resolved(answering, found.step)
+            self.searches.explain(ranking, before(answering), step, live)
         row = row_of(
             session.id,
             last.n + 1,
-            given.live,
-            given.ranking,
+            live,
+            ranking,
             wanted,
             step=stored_step(found),
             kind="drop" if request.drop else kind_of(found.step),
@@ -235,8 +237,8 @@ class Service:
         stored = self.store.add_turn(row, last.n, key, sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return stored_reply(served, [*turns, stored], request.facets)
-        self.states.remember(stored.query_id, given.live)
-        return given.ranking
+        self.states.remember(stored.query_id, live)
+        return ranking
 
     def _understood(
         self, served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str

@@ -158,7 +158,6 @@ def state(request: Request, service: Service, served: Served, session: SessionRo
         "chosen": _product(served, chosen) if chosen else None,
         "deleted": "deleted" in query and session is None,
         "consent": session.consent if session else "none",
-        "private": request.headers.get("sec-gpc") == "1",
     }
 
 

@@ -36,11 +36,6 @@ class Visit:
     cookie: str | None = None
 
     @property
-    def path(self) -> str:
-        """Address of the page of the category."""
-        return f"{PREFIX}/{self.served.category}"
-
-    @property
     def private(self) -> bool:
         """Whether the browser asks not to use what is said (Global Privacy Control)."""
         return self.request.headers.get("sec-gpc") == "1"
@@ -74,12 +69,17 @@ class Visit:
         """The page with the present state of the conversation, and what was typed into a form that was refused."""
         values = state(self.request, self.service, self.served, self.session)
         typed = sent if sent and (sent.price_from or sent.price_to) else None
-        values |= {"message": message, "draft": sent.says if sent else "", "typed": typed}
+        values |= {
+            "private": self.private,
+            "message": message,
+            "draft": sent.says if sent else "",
+            "typed": typed,
+        }
         return self._with_cookie(render(self.request, "shop.html", values, status))
 
     def redirect(self, query: str) -> Response:
         """Answer to a form."""
-        return self._with_cookie(RedirectResponse(self.path + query, 303))
+        return self._with_cookie(RedirectResponse(f"{PREFIX}/{self.served.category}{query}", 303))
 
     def _with_cookie(self, response: Response) -> Response:
         if self.cookie is not None:

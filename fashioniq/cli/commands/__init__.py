@@ -51,11 +51,11 @@ def function_of(command: str) -> Callable[..., Any]:
 
 def _words(options: Mapping[str, Any]) -> list[str]:
     """The command line with these options."""
-    words = []
-    for name, value in flattened(options).items():
-        several = value if isinstance(value, list | tuple) else [value]
-        words += [flag(name), *map(str, several)]
-    return words
+    several = {
+        flag(name): value if isinstance(value, list | tuple) else [value]
+        for name, value in flattened(options).items()
+    }
+    return [word for name, values in several.items() for word in (name, *map(str, values))]
 
 
 def _quiet() -> None:

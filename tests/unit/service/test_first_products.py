@@ -2,7 +2,7 @@
 
 import torch
 
-from fashioniq.service.first_products import TYPICAL, diverse
+from fashioniq.service.served_model import LIKE_MEAN, diverse
 
 
 def naive(vectors_ND, mean_D, count):
@@ -13,7 +13,7 @@ def naive(vectors_ND, mean_D, count):
         gains = []
         for position, vector_D in enumerate(vectors_ND):
             alike = max((cosine(vector_D, vectors_ND[one], 0).item() for one in chosen), default=0.0)
-            gain = TYPICAL * cosine(vector_D, mean_D, 0).item() - (1 - TYPICAL) * alike
+            gain = LIKE_MEAN * cosine(vector_D, mean_D, 0).item() - (1 - LIKE_MEAN) * alike
             gains.append(-1e9 if position in chosen else gain)
         chosen.append(gains.index(max(gains)))
     return chosen
