@@ -14,8 +14,7 @@ from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.loop.task import Task
 from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.metrics.speech import truthfulness
-from fashioniq.report.cautions import cautions
-from fashioniq.report.page import write_dialog_page
+from fashioniq.report.page import cautions, write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, label, print_table, rounded, success_line
 
 COLUMNS = ("turn", "P", "R@1", "R@5", "R@10", "R@50", "Hits@10", "MRR", "mean_rank", "median_rank")

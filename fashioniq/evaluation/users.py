@@ -26,9 +26,8 @@ from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, together, write_json
 from fashioniq.metrics.ranking import at_chance
 from fashioniq.provenance import restart_clock
-from fashioniq.report.cautions import repetitive
+from fashioniq.report.page import UserResults, repetitive, write_users_page
 from fashioniq.report.tables import label, print_table, rounded
-from fashioniq.report.users_page import UserResults, write_users_page
 from fashioniq.runs import CaptionerRun, RetrieverRun, read_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.evaluation_inputs import allows_bm25, users_of_training

@@ -18,9 +18,8 @@ from fashioniq.report.dialogs import (
 )
 from fashioniq.report.page import run_facts
 from fashioniq.report.plots import Bars, Plot, rank_histograms, rounds_plot
-from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import label, rounded
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ItemCards, ProductTable, write_page
 
 COSTS_TITLE = (
     "Costs per dialog and round: words of the user and of the system's questions, pictures generated, those that "

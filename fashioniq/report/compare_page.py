@@ -16,9 +16,8 @@ from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
 from fashioniq.report.dialogs import TOP, ArticleGroup, article_filters, shown_turns
 from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
-from fashioniq.report.products import ItemCards, ProductTable
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ItemCards, ProductTable, write_page
 
 _VERSUS_MEASURES = {"turn": ("P", "R@10", "R@50", "MRR", "mean_rank"), "round": (HITS, "R@10", "P", "ATR")}
 _WINNER = {"wa": "A", "wb": "B", "same": "equal"}

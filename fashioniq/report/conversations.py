@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.conversation_records import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
 from fashioniq.report.dialogs import MAX_DIALOGS, ArticleGroup, article_filters
-from fashioniq.report.products import ProductTable
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ProductTable, write_page
 
 _TITLES = {"t": "Dialogs of text", "i": "Picture and request", "m": "Dialogs with pictures"}
 _KINDS = {

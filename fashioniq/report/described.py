@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fashioniq.data.cards import ItemCards
-from fashioniq.report.products import ProductTable
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ProductTable, write_page
 
 SAMPLES = 60
 

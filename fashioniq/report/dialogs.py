@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from fashioniq.data.dialog_log import LoggedDialog
-from fashioniq.report.products import ProductTable
+from fashioniq.report.templates import ProductTable
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}

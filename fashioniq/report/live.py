@@ -6,8 +6,7 @@ from pathlib import Path
 from PIL.Image import Image
 
 from fashioniq.data.cards import ItemCards, Product
-from fashioniq.report.products import ProductTable
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ProductTable, write_page
 
 
 def write_live_page(

@@ -1,12 +1,15 @@
-"""Page of a dialog evaluation: one HTML file with its measures and some of its dialogs."""
+"""Pages of dialog evaluations: that of one, with its measures and some of its dialogs, and that of several users, with
+their table, their curves and a dialog of each; and warnings beside results that mean less than their figures say.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from fashioniq.data.cards import ItemCards
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import Metrics, TurnMetrics
-from fashioniq.report.cautions import cautions
+from fashioniq.metrics.ranking import at_chance
 from fashioniq.report.dialogs import (
     MAX_DIALOGS,
     OUTCOMES,
@@ -16,10 +19,9 @@ from fashioniq.report.dialogs import (
     dialog_article,
     outcome,
 )
-from fashioniq.report.plots import rank_histograms, turn_plot
-from fashioniq.report.products import ItemCards, ProductTable
+from fashioniq.report.plots import rank_histograms, rounds_plot, turn_plot
 from fashioniq.report.tables import RANKS_COUNT, rounded
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ProductTable, write_page
 
 
 def write_dialog_page(
@@ -118,3 +120,64 @@ def _fact(key: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}"
     return f"{value:,}" if key == "gallery" else str(value)
+
+
+class UserResults(NamedTuple):
+    """Results of one user."""
+
+    user: str
+    page: Path  # relative to the folder of the table
+    metrics: TurnMetrics
+    dialogs: Sequence[LoggedDialog]
+    cards: ItemCards
+
+
+def write_users_page(path: Path, results: Sequence[UserResults], **values: Any) -> None:
+    """Write the page; `values` are its title, headline, warnings, and the header, rows and legend of its table.
+
+    Raises UserError if it cannot be written.
+    """
+    curves = {one.user: [turn["R@10"] for turn in one.metrics.turns] for one in results}
+    products = ProductTable(results[0].cards)  # all users search the same catalog
+    groups = [
+        ArticleGroup(
+            one.user, str(one.page), [dialog_article(number, dialog, one.metrics.gallery, products, set())]
+        )
+        for number, one in enumerate(results)
+        if (dialog := _middle(one.dialogs))
+    ]
+    write_page(
+        path, "users.html", plot=rounds_plot(curves, 1, "turn"), groups=groups, products=products,
+        results=results, **values,
+    )  # fmt: skip
+
+
+def _middle(dialogs: Sequence[LoggedDialog]) -> LoggedDialog | None:
+    """The dialog whose target is ranked as well as the median after the last turn."""
+    ordered = sorted((one for one in dialogs if one.turns), key=lambda one: one.ranks[-1])
+    return ordered[len(ordered) // 2] if ordered else None
+
+
+REPETITIVE = 0.5  # share of a user's turns with one and the same sentence
+RANDOM = "random weights"
+
+
+def cautions(metrics: TurnMetrics) -> list[str]:
+    """What a reader must know before the figures: a result at chance, a user or features without information."""
+    found = []
+    if metrics.turns and at_chance(float(metrics.turns[-1].get("P", 100)), metrics.dialogs):
+        found.append("P after the last turn is at chance level; the retriever does not understand this user")
+    if repetitive(metrics) and (said := metrics.facts.most_frequent):
+        found.append(
+            f"the user says {said.words!r} in {100 * said.share:.0f} % of all turns, so there is little to "
+            "understand"
+        )
+    if str(metrics.facts.features or "").endswith(RANDOM):
+        found.append(f"the features are of an encoder with {RANDOM}; extract them with trained weights")
+    return found
+
+
+def repetitive(metrics: TurnMetrics) -> bool:
+    """Whether a user says one sentence in most turns."""
+    said = metrics.facts.most_frequent
+    return bool(said and said.share > REPETITIVE)

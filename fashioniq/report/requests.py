@@ -8,8 +8,7 @@ from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.requested import JudgedRequest, RequestTruth
 from fashioniq.report.dialogs import ArticleGroup, article_filters
 from fashioniq.report.page import run_facts
-from fashioniq.report.products import ItemCards, ProductTable
-from fashioniq.report.templates import write_page
+from fashioniq.report.templates import ItemCards, ProductTable, write_page
 
 ALTERNATIVES = 4  # labels shown of those that are right
 PER_KIND = 4  # failures shown of each kind

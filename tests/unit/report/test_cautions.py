@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.data.facts import MostSaid, TurnFacts
-from fashioniq.report.cautions import cautions
+from fashioniq.report.page import cautions
 
 
 def metrics(p=90.0, said=UNSET, features="efficientnet-b7"):

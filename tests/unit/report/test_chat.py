@@ -9,7 +9,7 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import RoundMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
 from fashioniq.report.chat import write_chat_page
-from fashioniq.report.products import ItemCards
+from fashioniq.report.templates import ItemCards
 
 RANKS = [[30, 5, 0], [8, 80, 70], [60, 50, 40]]
 

@@ -11,7 +11,7 @@ from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.data.facts import TurnFacts
 from fashioniq.metrics.ranking import turn_table
 from fashioniq.report.compare_page import write_compare_page
-from fashioniq.report.products import ItemCards
+from fashioniq.report.templates import ItemCards
 
 IDS = [f"B{number}" for number in range(12)]
 FIRST = [(40, 0), (40, 20), (9, 9), (99, 50), (3, 0)]

@@ -12,7 +12,7 @@ from fashioniq.files import UserError
 from fashioniq.report import products
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.plots import rank_histograms, rounds_plot, turn_plot
-from fashioniq.report.products import ItemCards
+from fashioniq.report.templates import ItemCards
 
 IDS = [f"B{number}" for number in range(14)]
 TURNS = [

@@ -15,7 +15,7 @@ from fashioniq.metrics.ranking import average, success, turn_table
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.page import write_dialog_page
-from fashioniq.report.products import ItemCards
+from fashioniq.report.templates import ItemCards
 
 TEXTS = Path(__file__).parent / "texts"
 IDS = [f"B{number}" for number in range(14)]
