@@ -75,6 +75,8 @@ class EvalSingleTurn(Scored, OnDevice, Batched, InFolder):
     exclude_candidate: bool = option(False, "remove the candidate of a query from its results", research=True)
 
     def validate(self) -> None:
+        names, default = ("features", "gallery", "captions", "exclude_candidate"), EvalSingleTurn()
+        changed = next((name for name in names if getattr(self, name) != getattr(default, name)), "")
         refuse(
             (self.run and self.predictions, "--run and --predictions exclude each other; give one of them"),
             (
@@ -89,17 +91,11 @@ class EvalSingleTurn(Scored, OnDevice, Batched, InFolder):
                 self.predictions and self.score == "vectors",
                 "--score is for --run; --predictions have ranks or scores, so leave it out",
             ),
+            (
+                self.sessions and changed,
+                f"--{changed.replace('_', '-')} is for captioned pairs; leave it out with --sessions",
+            ),
         )
-        default = EvalSingleTurn()
-        changed = [
-            name
-            for name in ("features", "gallery", "captions", "exclude_candidate")
-            if getattr(self, name) != getattr(default, name)
-        ]
-        if self.sessions and changed:
-            raise UserError(
-                f"--{changed[0].replace('_', '-')} is for captioned pairs; leave it out with --sessions"
-            )
 
 
 @dataclass(kw_only=True)

@@ -33,12 +33,14 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.globals.update(
-        clipped=clipped, label=label, ordinal=ordinal, rounded=rounded, thousands="{:,}".format
+        clipped=clipped,
+        label=label,
+        ordinal=ordinal,
+        rounded=rounded,
+        thousands="{:,}".format,
+        style=Markup(files("fashioniq.report").joinpath("style.css").read_text(encoding="utf-8")),
     )
     made.filters.update(label=label, zip=zip)
-    made.globals["style"] = Markup(
-        files("fashioniq.report").joinpath("style.css").read_text(encoding="utf-8")
-    )
     return made
 
 

@@ -276,22 +276,22 @@ class Service:
 
     def choose(self, session: SessionRow, name: str, event_id: str) -> None:
         """Store that a product shown is what the person looked for. Repeated calls with an `event_id` count once."""
-        for turn in reversed(self.store.turns(session.id)):
-            ids = [composed(one["id"]) for one in turn.shown]
-            if composed(name) in ids:
-                place = ids.index(composed(name))
-                event = EventRow(
-                    event_id=event_id,
-                    query_id=turn.query_id,
-                    session_id=session.id,
-                    action="this_is_it",
-                    product_id=turn.shown[place]["id"],
-                    position=place + 1,
-                    server_at=self.store.now(),
-                )
-                self.store.add_events([event])
-                return
-        raise wrong("/product", "not_shown", "not-shown")
+        turns = reversed(self.store.turns(session.id))
+        places = ((turn, place, one["id"]) for turn in turns for place, one in enumerate(turn.shown, 1))
+        found = next((one for one in places if composed(one[2]) == composed(name)), None)
+        if found is None:
+            raise wrong("/product", "not_shown", "not-shown")
+        turn, position, product_id = found
+        event = EventRow(
+            event_id=event_id,
+            query_id=turn.query_id,
+            session_id=session.id,
+            action="this_is_it",
+            product_id=product_id,
+            position=position,
+            server_at=self.store.now(),
+        )
+        self.store.add_events([event])
 
     def upload(self, category: str, content: bytes) -> UploadReply:
         """Read a picture, of which only the vector is kept, for 24 hours."""

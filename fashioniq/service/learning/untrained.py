@@ -53,15 +53,13 @@ def untrained_searches(
     The run of the latter and its features are written to `place`.
     """
     names = f"{file_name(catalog.category)}-*/model.json"
-    runs = [path.parent for path in sorted((catalog.root / "zero-shot").glob(names))]
+    served = [path.parent for path in sorted((catalog.root / "zero-shot").glob(names))]
     try:
-        if not runs:
-            runs = [
-                zero_shot.prepare(
-                    "metadata", catalog.root, catalog.category, device=device, out=place / "metadata"
-                )
-            ]
-        for run in runs:
+        for run in served or [
+            zero_shot.prepare(
+                "metadata", catalog.root, catalog.category, device=device, out=place / "metadata"
+            )
+        ]:
             yield Path(read_run(run, ZeroShotRun).encoder).name, load(run, split=split, device=device)
     except UserError as error:
         print(f"no comparison with an untrained search: {error}")
