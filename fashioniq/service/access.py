@@ -42,30 +42,30 @@ class Access:
         except ValueError:
             return False
 
-    def key(self, request: Request) -> tuple[KeyRow | None, str]:
-        """API key of a request and its secret; None without one. Raises Problem for a wrong one.
+    def key(self, request: Request) -> KeyRow | None:
+        """API key of a request, None without one. Raises Problem for a wrong one.
 
         While the database is not available, keys that were found less than REMEMBERED seconds ago remain valid.
         """
         secret = bearer(request)
         if not secret.startswith("key_"):
-            return None, ""
+            return None
         try:
             found = self.store.find_key(secret)
         except Unavailable:
             found, at = self._valid.get(secret, (None, 0.0))
             if found is None or time.monotonic() - at > REMEMBERED:
                 raise
-            return found, secret
+            return found
         if found is None:
             self._valid.pop(secret, None)
             raise Problem("unauthorized")
         self._valid[secret] = found, time.monotonic()
-        return found, secret
+        return found
 
     def require(self, request: Request, scope: str) -> None:
         """Raise Problem if a request may not use a scope."""
-        key, _ = self.key(request)
+        key = self.key(request)
         if key is None and not self.is_local(request):
             raise Problem("unauthorized")
         if key is not None and not {scope, "admin"} & set(key.scopes):
@@ -75,7 +75,7 @@ class Access:
         """Count a request, and raise Problem if there were too many of this key or address."""
         if self.is_local(request):
             return
-        key, _ = self.key(request)
+        key = self.key(request)
         own = key.limits.get(what) if key else None
         if key and what == "sessions" and own is None:  # a shop begins those of all its shoppers
             return

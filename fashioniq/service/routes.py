@@ -176,10 +176,10 @@ def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> 
     """Begin a conversation. Browsers need no API key; without one, the number per hour is limited."""
     access: Access = request.app.state.access
     access.limit(request, "sessions")
-    found, secret = access.key(request)
+    found = access.key(request)
     if found:
         access.require(request, "search")
-    return service.start(body, body.origin, key if found else None, secret)
+    return service.start(body, body.origin, key if found else None, bearer(request))
 
 
 binary = {"schema": {"type": "string", "format": "binary"}}  # generators of clients do not have image/*
