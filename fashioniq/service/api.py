@@ -132,7 +132,7 @@ def create_app(service: Service, access: Access) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        exception_handlers=dict.fromkeys(HANDLED, _handled) | {Exception: _unexpected},
+        exception_handlers={**{kind: _handled for kind in HANDLED}, Exception: _unexpected},
         routes=ROUTES,
     )
     app.state.service, app.state.access, app.state.measures = service, access, Measures()

@@ -79,9 +79,9 @@ def _price(least: int | None, most: int | None, currency: str) -> PriceFilter | 
 def _limits_of(filters: FiltersBody) -> OfferLimits:
     price = filters.price
     return OfferLimits(
-        least_minor=price and _hundredths(price.gte, price.currency),
-        most_minor=price and _hundredths(price.lte, price.currency),
-        currency=price and price.currency,
+        least_minor=_hundredths(price.gte, price.currency) if price else None,
+        most_minor=_hundredths(price.lte, price.currency) if price else None,
+        currency=price.currency if price else None,
         sizes=tuple(filters.sizes.any) if filters.sizes else (),
         in_stock=bool(filters.in_stock),
     )

@@ -180,8 +180,10 @@ def kind_of(step: DialogStep) -> str:
 
 def step_of(turn: TurnRow) -> DialogStep:
     """The step of a stored turn."""
-    if turn.kind in ("like", "less_like"):
-        return DialogStep(**{turn.kind: turn.about})
+    if turn.kind == "like":
+        return DialogStep(like=turn.about)
+    if turn.kind == "less_like":
+        return DialogStep(less_like=turn.about)
     if (wish := turn.heard.get("wish")) is not None:
         return DialogStep(wish=ChosenLabel(**wish))
     if (dropped := turn.heard.get("dropped")) is not None:
