@@ -28,7 +28,7 @@ _CONFIG, _SIZES = "fashioniq.config.{}".format, "fashioniq.models.configs:{}".fo
 BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
     "systems": {
         "fashion-iq": BuiltIn("fashioniq.systems.fashion_iq", _CONFIG("evaluation:EvalDialogs")),
-        "chatir": BuiltIn("fashioniq.systems.chatir", _CONFIG("dialogue:EvalChatIR")),
+        "chatir": BuiltIn("fashioniq.systems.chatir", _CONFIG("evaluation:EvalChatIR")),
         "plugir-asks": BuiltIn("fashioniq.systems.plugir_asks", _CONFIG("generation:EvalPlugIR")),
         "genir": BuiltIn("fashioniq.systems.genir", _CONFIG("generation:EvalGenIR")),
         "dar": BuiltIn("fashioniq.systems.dar", _CONFIG("generation:EvalDAR")),

@@ -15,7 +15,6 @@ from fashioniq.config.dialogue import (
     Chat,
     DescribePictures,
     EndpointOptions,
-    EvalChatIR,
     MakeConversations,
     MakeDialogues,
     Search,
@@ -23,6 +22,7 @@ from fashioniq.config.dialogue import (
 from fashioniq.config.evaluation import (
     Compare,
     EvalCaptions,
+    EvalChatIR,
     EvalDialogs,
     Evaluation,
 )

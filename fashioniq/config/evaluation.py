@@ -14,6 +14,7 @@ from fashioniq.config.shared import (
     Verified,
     WithFeaturesOfRun,
     option,
+    required,
 )
 from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
@@ -109,6 +110,59 @@ class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeaturesOf
     def only_user(self) -> str | None:
         """The user, if exactly one is given."""
         return self.user[0] if len(self.user) == 1 else None
+
+
+@dataclass(kw_only=True)
+class EvalChatIR(OnDevice, Evaluation):
+    """Rank the images of a search space after every round of recorded question dialogs (ChatIR's protocol)."""
+
+    system: str = "chatir"
+    dialogues: list[str] = option(
+        [],
+        "dialog files in the format of ChatIR, VisDial v1.0 or PlugIR; several share one table and one plot",
+    )
+    search_space: Path = required("search space: JSON list of the names of all images that are searched")
+    images: Path | None = option(
+        None,
+        "folder that the image names are relative to; names without a suffix may be .jpg, .jpeg, .png or "
+        ".webp",
+    )
+    encoder: str | None = option(
+        None,
+        "encoder: any of extract-features, such as Salesforce/blip-itm-base-coco, or a run of train-dialog-encoder",
+    )
+    weights: Path | None = option(
+        None,
+        "BLIP weights: ChatIR's checkpoint, a fine-tuned state_dict (.pth, .ckpt) or .safetensors "
+        "(default: those of --encoder)",
+        research=True,
+    )
+    features: Path | None = option(
+        None,
+        "feature store of the images, made by extract-features with this encoder (required with --encoder)",
+    )
+    query_vectors: list[str] = option(
+        [],
+        "query vectors instead of --encoder: a .npy file, dialogs × rounds × D, for each of --dialogues",
+        research=True,
+    )
+    gallery_vectors: Path | None = option(
+        None,
+        "image vectors for --query-vectors: a .npy file, images × D, in the order of the search space",
+        research=True,
+    )
+    separator: str | None = option(
+        None,
+        "separator between rounds (default: that of the run, or a comma; [SEP], as in ChatIR's paper, also parts "
+        "questions from answers)",
+        research=True,
+    )
+    query: Literal["auto", "rounds", "last"] = option(
+        "auto",
+        "query text: all rounds so far, or the last round alone (PlugIR); auto is last if fewer than half "
+        "of the rounds contain a question mark",
+        research=True,
+    )
 
 
 @dataclass(kw_only=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from fashioniq import plugins
-from fashioniq.config.dialogue import PEOPLE, EvalChatIR
-from fashioniq.config.evaluation import EvalDialogs, Evaluation, Split
+from fashioniq.config.dialogue import PEOPLE
+from fashioniq.config.evaluation import EvalChatIR, EvalDialogs, Evaluation, Split
 from fashioniq.config.shared import (
     CATEGORY,
     InFolder,

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from fashioniq import __version__
 from fashioniq.service import page
 from fashioniq.service.access import Access
-from fashioniq.service.catalog_routes import catalog, operations
+from fashioniq.service.catalog_routes import bulk, catalog, operations
 from fashioniq.service.measures import Measures
 from fashioniq.service.problems import PROBLEM_OF, Problem
 from fashioniq.service.routes import JSON, PROBLEM, errors_of, searches, sessions
@@ -48,7 +48,9 @@ OF_STATUS = {
     415: "unsupported-media-type",
 }
 ROUTES = [  # they find their service in the state of the application
-    route for router in (operations, searches, sessions, catalog, page.router) for route in router.routes
+    route
+    for router in (operations, searches, sessions, bulk, catalog, page.router)
+    for route in router.routes
 ]
 log = logging.getLogger("fashioniq.service")
 

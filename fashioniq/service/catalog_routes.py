@@ -1,23 +1,30 @@
-"""Routes of operations, models and products."""
+"""Routes of operations, models, products and events."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from msgspec.structs import asdict
+from pydantic import ValidationError
 
 from fashioniq.data.words import composed
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.reply_schemas import BulkReply
-from fashioniq.service.routes import BULK, Of, about, allowed, each_item, new_router
+from fashioniq.service.reply_schemas import BulkReply, ItemStatus
+from fashioniq.service.routes import Of, about, allowed, errors_of, new_router
 from fashioniq.service.schemas import (
+    EventBody,
+    EventsBody,
     ModelBody,
     ProductBody,
     ProductPatchBody,
     ProductsBody,
 )
 from fashioniq.service.service import Service
-from fashioniq.service.store import ProductRow, Replaced
+from fashioniq.service.store import EventRow, ProductRow, Replaced
+
+BULK = 2 * 1024 * 1024  # bytes of products or events
 
 operations = new_router()
 
@@ -90,10 +97,65 @@ def _change(service: Service, category: str, product_id: str, **changes: Any) ->
     served.shelf.put(service.store.products(served.category, served.shelf.revision))
 
 
-catalog = new_router(dependencies=[allowed("catalog")])
+bulk = new_router(tags=["events"])
 
 
-@catalog.put("/v1/categories/{category}/products", tags=["catalog"], max_body_size=BULK)
+def each_item(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
+    """A status for each item, and the valid items by their number."""
+    items, good = [], {}
+    for number, one in enumerate(given):
+        id = one.get(name) if isinstance(one, dict) else None
+        try:
+            good[number] = kind.model_validate(one)
+            items.append(ItemStatus(id=str(id), status=202))
+        except ValidationError as error:
+            first = errors_of([{"loc": ("body", *e["loc"]), "type": e["type"]} for e in error.errors()])[0]
+            shown = (
+                id if isinstance(id, str) and re.fullmatch(r"[\w.:-]{1,200}", id, re.ASCII) else f"#{number}"
+            )
+            items.append(ItemStatus(id=shown, status=422, reason=f"{first['pointer']}: {first['reason']}"))
+    return items, good
+
+
+@bulk.post(
+    "/v1/events",
+    status_code=202,
+    dependencies=[allowed("events")],
+    max_body_size=BULK,
+)
+def events(request: Request, service: Of, body: EventsBody) -> BulkReply:
+    """What shoppers did with products, such as purchases. Repeated events count once.
+
+    While the database is not available, they are accepted and stored later, if their query is known then.
+    """
+    items, good = each_item(EventBody, body.events, "event_id")
+    now = service.store.now()
+    rows = [
+        EventRow(
+            event_id=one.event_id,
+            query_id=one.query_id,
+            session_id=one.session_id,
+            action=one.action_name,
+            product_id=service.models.own(one.event_attributes.object.object_id),
+            position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
+            value_minor=one.event_attributes.value_minor,
+            client_at=one.timestamp,
+            server_at=now,
+        )
+        for one in good.values()
+    ]
+    outcomes = service.events.add(rows)
+    request.app.state.measures.waited.labels("waiting").inc(outcomes.count("waiting"))
+    for number, outcome in zip(good, outcomes, strict=True):
+        if outcome == "unknown":
+            items[number].status, items[number].reason = 404, "unknown_query"
+    return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
+
+
+catalog = new_router(tags=["catalog"], dependencies=[allowed("catalog")])
+
+
+@catalog.put("/v1/categories/{category}/products", max_body_size=BULK)
 def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
     """Add or replace prices, sizes, stock and titles of products.
 
@@ -126,7 +188,6 @@ def put(service: Of, category: str, body: ProductsBody) -> BulkReply:
 @catalog.patch(
     "/v1/categories/{category}/products/{product_id}",
     status_code=204,
-    tags=["catalog"],
 )
 def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -> None:
     """Change price, sizes or stock of a product."""
@@ -141,7 +202,6 @@ def patch(service: Of, category: str, product_id: str, body: ProductPatchBody) -
 @catalog.delete(
     "/v1/categories/{category}/products/{product_id}",
     status_code=204,
-    tags=["catalog"],
 )
 def delete(service: Of, category: str, product_id: str) -> None:
     """Remove a product from all searches."""

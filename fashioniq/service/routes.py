@@ -2,12 +2,10 @@
 
 import json
 import re
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import ValidationError
 
 from fashioniq.data.images import UnreadableImage
 from fashioniq.service import uploads
@@ -15,13 +13,11 @@ from fashioniq.service.access import Access, bearer
 from fashioniq.service.pictures import WIDTHS, webp
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import result
-from fashioniq.service.reply_schemas import BulkReply, ItemStatus, RankingReply, SessionReply, UploadReply
+from fashioniq.service.reply_schemas import RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import (
     MAX_K,
     SHOWN,
     ConsentBody,
-    EventBody,
-    EventsBody,
     Identifier,
     Number,
     SearchBody,
@@ -30,11 +26,10 @@ from fashioniq.service.schemas import (
 )
 from fashioniq.service.served_model import Served
 from fashioniq.service.service import Service
-from fashioniq.service.store import EventRow, SessionRow
+from fashioniq.service.store import SessionRow
 
 UNNAMED = "application/octet-stream"  # type of a picture sent by a program that does not look into it
 JSON = 64 * 1024  # bytes of a request
-BULK = 2 * 1024 * 1024  # bytes of products or events
 PROBLEM = "application/problem+json"
 UNKNOWN = "unknown field; /openapi.json lists those that are taken here"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[!-~]+$")]
@@ -103,29 +98,29 @@ def about(served: Served, active: bool) -> dict[str, Any]:
     }
 
 
-searches = new_router()
+searches = new_router(tags=["search"])
 limited = [allowed("search", "search")]
 
 
-@searches.get("/v1/categories", tags=["search"])
+@searches.get("/v1/categories")
 def categories(service: Of) -> list[str]:
     """Categories with an active model."""
     return service.models.categories
 
 
-@searches.get("/v1/categories/{category}", tags=["search"])
+@searches.get("/v1/categories/{category}")
 def category(service: Of, category: str) -> dict[str, Any]:
     """The active model of a category, and what it can do."""
     return about(service.models.active(category), active=True)
 
 
-@searches.post("/v1/categories/{category}/search", tags=["search"], dependencies=limited)
+@searches.post("/v1/categories/{category}/search", dependencies=limited)
 def find(service: Of, category: str, body: SearchBody) -> RankingReply:
     """Products for a whole dialog; nothing is stored."""
     return service.searches.search(category, body)
 
 
-@searches.get("/v1/categories/{category}/products/{product_id}", tags=["search"])
+@searches.get("/v1/categories/{category}/products/{product_id}")
 def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
     """A product."""
     served = service.models.having(category, product_id)
@@ -135,17 +130,13 @@ def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
     return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
 
 
-@searches.get(
-    "/v1/categories/{category}/products/{product_id}/similar", tags=["search"], dependencies=limited
-)
+@searches.get("/v1/categories/{category}/products/{product_id}/similar", dependencies=limited)
 def similar(service: Of, category: str, product_id: str, k: Many = SHOWN) -> RankingReply:
     """More products like one product."""
     return service.searches.similar(category, product_id, k)
 
 
-@searches.get(
-    "/v1/categories/{category}/products/{product_id}/image", tags=["search"], response_class=Response
-)
+@searches.get("/v1/categories/{category}/products/{product_id}/image", response_class=Response)
 def image(
     service: Of, category: str, product_id: str, w: Annotated[int, Query(ge=1, le=2000)] = 320
 ) -> Response:
@@ -168,10 +159,10 @@ async def _content(request: Request) -> bytes:
     return await request.body()
 
 
-sessions = new_router()
+sessions = new_router(tags=["sessions"])
 
 
-@sessions.post("/v1/sessions", status_code=201, tags=["sessions"])
+@sessions.post("/v1/sessions", status_code=201)
 def start(request: Request, service: Of, body: SessionBody, key: Key = None) -> SessionReply:
     """Begin a conversation. Browsers need no API key; without one, the number per hour is limited."""
     access: Access = request.app.state.access
@@ -189,7 +180,6 @@ body = {"required": True, "content": {UNNAMED: binary}}
 @sessions.post(
     "/v1/pictures",
     status_code=201,
-    tags=["sessions"],
     max_body_size=uploads.MAX_BYTES,
     openapi_extra={"requestBody": body},
 )
@@ -201,13 +191,13 @@ def upload(
     return service.upload(category, content)
 
 
-@sessions.get("/v1/sessions/{session_id}", tags=["sessions"])
+@sessions.get("/v1/sessions/{session_id}")
 def read(service: Of, session: Open) -> SessionReply:
     """All turns of a session."""
     return service.read(session)
 
 
-@sessions.post("/v1/sessions/{session_id}/turns", status_code=201, tags=["sessions"])
+@sessions.post("/v1/sessions/{session_id}/turns", status_code=201)
 def turn(request: Request, service: Of, session: Open, body: TurnBody, key: Key = None) -> RankingReply:
     """Say something, like a product, or change the filters."""
     request.app.state.access.limit(request, "turns")
@@ -216,94 +206,39 @@ def turn(request: Request, service: Of, session: Open, body: TurnBody, key: Key 
     return answer
 
 
-@sessions.delete("/v1/sessions/{session_id}/turns/{n}", tags=["sessions"])
+@sessions.delete("/v1/sessions/{session_id}/turns/{n}")
 def undo(service: Of, session: Open, n: Number) -> SessionReply:
     """Take turn n and all later ones back."""
     return service.undo(session, n)
 
 
-@sessions.get("/v1/sessions/{session_id}/turns/{n}/picture", tags=["sessions"], response_class=Response)
+@sessions.get("/v1/sessions/{session_id}/turns/{n}/picture", response_class=Response)
 def generated(request: Request, service: Of, session: Open, n: Number) -> Response:
     """The picture generated from the words of turn n, as WebP."""
     request.app.state.access.limit(request, "turns")
     return Response(service.picture(session, n), media_type="image/webp")
 
 
-@sessions.put("/v1/sessions/{session_id}/consent", status_code=204, tags=["sessions"])
+@sessions.put("/v1/sessions/{session_id}/consent", status_code=204)
 def consent(service: Of, session: Open, body: ConsentBody) -> None:
     """Change what the conversation may be used for."""
     service.store.set_consent(session.id, body.consent)
 
 
-@sessions.get("/v1/sessions/{session_id}/export", tags=["sessions"])
+@sessions.get("/v1/sessions/{session_id}/export")
 def export(service: Of, session: Open) -> Response:
     """All that is stored of a session."""
     stored = service.store.export_session(session.id)
     return Response(json.dumps(stored, default=str), media_type="application/json")
 
 
-@sessions.delete("/v1/sessions/{session_id}", status_code=204, tags=["sessions"])
+@sessions.delete("/v1/sessions/{session_id}", status_code=204)
 def erase(service: Of, session: Open) -> None:
     """Erase a session."""
     service.store.erase_session(session.id)
 
 
-@sessions.delete(
-    "/v1/clients/{client_id:path}", status_code=204, tags=["sessions"], dependencies=[allowed("admin")]
-)
+@sessions.delete("/v1/clients/{client_id:path}", status_code=204, dependencies=[allowed("admin")])
 def erase_client(service: Of, client_id: Identifier) -> None:
     """Erase all sessions of a client."""
     service.store.erase_client(client_id)
-
-
-@sessions.post(
-    "/v1/events",
-    status_code=202,
-    tags=["events"],
-    dependencies=[allowed("events")],
-    max_body_size=BULK,
-)
-def events(request: Request, service: Of, body: EventsBody) -> BulkReply:
-    """What shoppers did with products, such as purchases. Repeated events count once.
-
-    While the database is not available, they are accepted and stored later, if their query is known then.
-    """
-    items, good = each_item(EventBody, body.events, "event_id")
-    now = service.store.now()
-    rows = [
-        EventRow(
-            event_id=one.event_id,
-            query_id=one.query_id,
-            session_id=one.session_id,
-            action=one.action_name,
-            product_id=service.models.own(one.event_attributes.object.object_id),
-            position=one.event_attributes.position.ordinal if one.event_attributes.position else None,
-            value_minor=one.event_attributes.value_minor,
-            client_at=one.timestamp,
-            server_at=now,
-        )
-        for one in good.values()
-    ]
-    outcomes = service.events.add(rows)
-    request.app.state.measures.waited.labels("waiting").inc(outcomes.count("waiting"))
-    for number, outcome in zip(good, outcomes, strict=True):
-        if outcome == "unknown":
-            items[number].status, items[number].reason = 404, "unknown_query"
-    return BulkReply(errors=any(item.status >= 400 for item in items), items=items)
-
-
-def each_item(kind: Any, given: Sequence[Any], name: str) -> tuple[list[ItemStatus], dict[int, Any]]:
-    """A status for each item, and the valid items by their number."""
-    items, good = [], {}
-    for number, one in enumerate(given):
-        id = one.get(name) if isinstance(one, dict) else None
-        try:
-            good[number] = kind.model_validate(one)
-            items.append(ItemStatus(id=str(id), status=202))
-        except ValidationError as error:
-            first = errors_of([{"loc": ("body", *e["loc"]), "type": e["type"]} for e in error.errors()])[0]
-            shown = (
-                id if isinstance(id, str) and re.fullmatch(r"[\w.:-]{1,200}", id, re.ASCII) else f"#{number}"
-            )
-            items.append(ItemStatus(id=shown, status=422, reason=f"{first['pointer']}: {first['reason']}"))
-    return items, good

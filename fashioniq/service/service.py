@@ -8,7 +8,7 @@ import hmac
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnB
 from fashioniq.service.searches import Searches, Wanted, check_known, row_of, stored_reply
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
-from fashioniq.service.store import EventRow, SessionRow, Spool, Store, TurnRow, scrub
+from fashioniq.service.store import EventRow, SessionRow, Spool, Store, scrub
 from fashioniq.service.store.keys import hashed
 from fashioniq.service.turns import (
     Understood,
@@ -38,10 +38,8 @@ from fashioniq.service.turns import (
     shown,
     stored_step,
     subject,
-    understood,
+    understood_after,
     unsaid,
-    wishes_of,
-    without,
 )
 from fashioniq.service.uploads import stored
 
@@ -192,7 +190,7 @@ class Service:
                 raise wrong(f"/{field}", "not_shown", "not-shown")
         question = last.heard.get("asks", "")
         about = last.heard.get("offers") if served.asks else named(served, turns, request)
-        found = self._understood(contenders.reader, turns, request, about, question)
+        found = understood_after(contenders.reader, turns, request, about, question)
 
         def before(served: Served) -> Callable[[], Dialog]:
             if served.draws and found.step.says:  # words that replace all others
@@ -215,12 +213,10 @@ class Service:
             began=began,
         )
         nothing_said = found.step == DialogStep() and unsaid(turns)
-        answering, live, ranking = answer(
-            self.searches, contenders, None if nothing_said else live_of, wanted
-        )
+        by, live, ranking = answer(self.searches, contenders, None if nothing_said else live_of, wanted)
         if request.explain and not served.draws:  # it would generate a picture for each word
-            step = self.states.resolved(answering, found.step)
-            self.searches.explain(ranking, before(answering), step, live)
+            step = self.states.resolved(by, found.step)
+            self.searches.explain(ranking, before(by), step, live)
         row = row_of(
             session.id,
             last.n + 1,
@@ -239,19 +235,6 @@ class Service:
             return stored_reply(served, [*turns, stored], request.facets)
         self.states.remember(stored.query_id, live)
         return ranking
-
-    def _understood(
-        self, served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str
-    ) -> Understood:
-        """A turn after stored ones; filters of the request replace those of before, also what is said of them."""
-        present = FiltersBody.model_validate(turns[-1].filters)
-        filters = present if request.filters is None else request.filters
-        if request.drop is not None:
-            filters, step = without(filters, wishes_of(served, turns), request.drop)
-            return Understood(step, HeardReply(), filters)
-        shown = [str(one["id"]) for one in turns[-1].shown]
-        found = understood(served, request, about, question, filters, shown=shown)
-        return found if request.filters is None else found._replace(filters=over(found.filters, filters))
 
     def picture(self, session: SessionRow, n: int) -> bytes:
         """The picture that turn `n` showed, as WebP: generated from the last words up to it."""

@@ -18,7 +18,7 @@ from fashioniq.service.problems import wrong
 from fashioniq.service.reply_schemas import Changed, HeardReply, Held, TurnReply, WishHeard
 from fashioniq.service.schemas import FiltersBody, LabelWishBody, SaidBody, TurnBody
 from fashioniq.service.served_model import Served
-from fashioniq.service.stated_limits import filters_after, text_of
+from fashioniq.service.stated_limits import filters_after, over, text_of
 from fashioniq.service.store import TurnRow, scrub
 
 NEAR_WORDS = 5  # suggestions for unknown words
@@ -203,6 +203,20 @@ def steps_of(turns: Sequence[TurnRow]) -> list[DialogStep]:
 def wishes_of(served: Served, turns: Sequence[TurnRow]) -> Wishes:
     """What holds after stored turns."""
     return reduce(lambda wishes, step: wishes_after(served.system, wishes, step), steps_of(turns), Wishes())
+
+
+def understood_after(
+    served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str
+) -> Understood:
+    """A turn after stored ones; filters of the request replace those of before, also what is said of them."""
+    present = FiltersBody.model_validate(turns[-1].filters)
+    filters = present if request.filters is None else request.filters
+    if request.drop is not None:
+        filters, step = without(filters, wishes_of(served, turns), request.drop)
+        return Understood(step, HeardReply(), filters)
+    shown = [str(one["id"]) for one in turns[-1].shown]
+    found = understood(served, request, about, question, filters, shown=shown)
+    return found if request.filters is None else found._replace(filters=over(found.filters, filters))
 
 
 def subject(turns: Sequence[TurnRow]) -> str | None:
