@@ -23,7 +23,7 @@ from fashioniq.loop.messages import DialogState, Message
 from fashioniq.loop.query import Query
 from fashioniq.loop.rollout import System
 from fashioniq.sample import garments_of
-from fashioniq.service.first_products import diverse
+from fashioniq.service.served_model import diverse
 from fashioniq.users.grammar import GarmentSpeaker
 
 DEEPEST = 50  # products of each model that are logged for an answer

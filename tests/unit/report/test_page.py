@@ -9,7 +9,7 @@ from PIL import Image
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import TurnMetrics, metrics_of
 from fashioniq.files import UserError
-from fashioniq.report import products
+from fashioniq.report import templates
 from fashioniq.report.page import write_dialog_page
 from fashioniq.report.plots import rank_histograms, rounds_plot, turn_plot
 from fashioniq.report.templates import ItemCards
@@ -220,7 +220,7 @@ def test_a_page_without_dialogs_or_turns_is_still_a_page(tmp_path: Path) -> None
 def test_a_page_stays_small_by_leaving_pictures_out(
     tmp_path: Path, images: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "PICTURE_BYTES", 3000)
+    monkeypatch.setattr(templates, "PICTURE_BYTES", 3000)
     text = _write(tmp_path, images, [_dialog("B1", (3, 2, 1))])
     assert 0 < sum(len(picture) for picture in re.findall(r"base64,([^)]+)", text)) <= 3000
     assert "pictures were left out" in text
