@@ -32,14 +32,11 @@ class Captioner(BaseCaptioner):
         scores: bool = False,
     ) -> None:
         width, max_words = config.width, config.max_words
-        super().__init__(vocabulary, max_words, width)
-        self.image = nn.Linear(features, width)
-        by_id = attributes and not scores
-        self.attribute = small_embedding(attributes + 1, width, padding=0) if by_id else None
+        by_id = 0 if scores else attributes
+        super().__init__(config, vocabulary=vocabulary, features=features, attributes=by_id)
         self.scores = (
             AttributeScores(features=features, attributes=attributes, width=width) if scores else None
         )
-        # roles: image difference, attribute of the reference, attribute of the target
         self.role = small_embedding(3, width)
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.place = small_embedding(max_words + 1, width)
@@ -50,14 +47,9 @@ class Captioner(BaseCaptioner):
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> DecoderState:
         """Encode the two products once per pair, and return the state before the first word."""
-        difference_BD = reference.features_BD - target.features_BD
-        tokens = [self.image(difference_BD).unsqueeze(1) + self.role.weight[0]]
-        masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
-        if self.attribute is not None:
-            for role, attributes_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
-                tokens.append(self.attribute(attributes_BA) + self.role.weight[role])
-                masks.append(attributes_BA != 0)
+        tokens, masks = self._tokens(reference, target)
         if self.scores is not None:
+            difference_BD = reference.features_BD - target.features_BD
             tokens.append(self.scores(difference_BD).unsqueeze(1) + self.role.weight[1])
             masks.append(masks[0])
         mask_BL = torch.cat(masks, 1)

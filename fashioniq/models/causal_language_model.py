@@ -1,4 +1,7 @@
-"""Language models of a ChatSearcher: a small decoder, or a pretrained one."""
+"""Language models of a ChatSearcher: a small decoder, or a pretrained one, of `ids` tokens and vectors of `width`.
+
+`spread` is the standard deviation of the numbers in the vectors of tokens.
+"""
 
 from typing import Any
 
@@ -11,34 +14,7 @@ from fashioniq.models.layers import TransformerLayers, small_embedding
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "target_modules": "all-linear"}
 
 
-class CausalLanguageModel(nn.Module):
-    """Base class of causal language models on vectors: `ids` tokens of `width` numbers."""
-
-    ids: int
-    width: int
-
-    def embed(self, ids_BL: Tensor) -> Tensor:
-        """Vectors of tokens, B×L×D."""
-        raise NotImplementedError
-
-    def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
-        """Hidden states of positions that follow those in `cache`, B×L×D, and the extended cache.
-
-        `there_BL` are the positions that are no padding, those in the cache included. In training there is no
-        cache.
-        """
-        raise NotImplementedError
-
-    def logits(self, hidden_PD: Tensor) -> Tensor:
-        """Scores of the next token, P×V."""
-        raise NotImplementedError
-
-    def spread(self) -> float:
-        """Standard deviation of the numbers in the vectors of tokens."""
-        raise NotImplementedError
-
-
-class SmallDecoder(CausalLanguageModel):
+class SmallDecoder(nn.Module):
     """Pre-norm decoder, trained from scratch. The vectors of the words are also those of the output."""
 
     def __init__(self, config: ChatSearcherConfig, ids: int) -> None:
@@ -52,9 +28,15 @@ class SmallDecoder(CausalLanguageModel):
         )
 
     def embed(self, ids_BL: Tensor) -> Tensor:
+        """Vectors of tokens, B×L×D."""
         return self.word(ids_BL)
 
     def forward(self, x_BLD: Tensor, there_BL: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
+        """Hidden states of positions that follow those in `cache`, B×L×D, and the extended cache.
+
+        `there_BL` are the positions that are no padding, those in the cache included. In training there is no
+        cache.
+        """
         length, total = x_BLD.shape[1], there_BL.shape[1]
         x_BLD = self.drop(x_BLD + self.place.weight[total - length : total])
         # With a cache, the rows are the last `length` of `total` tokens: the diagonal is shifted by the cached ones,
@@ -63,13 +45,14 @@ class SmallDecoder(CausalLanguageModel):
         return self.encoder.extend(x_BLD, earlier_LL & there_BL.unsqueeze(1), cache)
 
     def logits(self, hidden_PD: Tensor) -> Tensor:
+        """Scores of the next token, P×V."""
         return hidden_PD @ self.word.weight.T
 
     def spread(self) -> float:
         return self.width**-0.5
 
 
-class PretrainedDecoder(CausalLanguageModel):
+class PretrainedDecoder(nn.Module):
     """Causal language model of `transformers`, such as LLaMA or Qwen."""
 
     def __init__(self, model: Any) -> None:
@@ -104,6 +87,9 @@ class PretrainedDecoder(CausalLanguageModel):
         for name, weight in self.model.named_parameters():
             if weight.requires_grad and "lora_" in name:
                 weight.data = weight.data.float()
+
+
+CausalLanguageModel = SmallDecoder | PretrainedDecoder
 
 
 def load_language_model(name: str, dtype: torch.dtype) -> tuple[PretrainedDecoder, Any]:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import END, PAD, START, UNKNOWN
-from fashioniq.models.layers import BeamSlots
+from fashioniq.models.configs import CaptionerConfig
+from fashioniq.models.layers import BeamSlots, small_embedding
 
 BEGINNING = 3  # words after which captions that are not promising are given up
 
@@ -34,9 +35,24 @@ class BaseCaptioner(nn.Module):
     Subclasses implement `encode`, `advance` and `forward`.
     """
 
-    def __init__(self, vocabulary: int, max_words: int, width: int) -> None:
+    role: nn.Embedding  # of the image difference, of attributes of the reference, and of the target
+
+    def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
         super().__init__()
-        self.vocabulary, self.max_words, self.width = vocabulary, max_words, width
+        self.vocabulary, self.max_words, self.width = vocabulary, config.max_words, config.width
+        self.image = nn.Linear(features, self.width)
+        self.attribute = small_embedding(attributes + 1, self.width, padding=0) if attributes else None
+
+    def _tokens(self, reference: ItemInputs, target: ItemInputs) -> tuple[list[Tensor], list[Tensor]]:
+        """Tokens of the image difference and of the attributes of both products, B×L×D each, and their masks."""
+        difference_BD = reference.features_BD - target.features_BD
+        tokens = [self.image(difference_BD).unsqueeze(1) + self.role.weight[0]]
+        masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
+        if self.attribute is not None:
+            for role, attributes_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
+                tokens.append(self.attribute(attributes_BA) + self.role.weight[role])
+                masks.append(attributes_BA != 0)
+        return tokens, masks
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> Any:
         """Encode pairs of products, and return the decoder's state before the first word.

@@ -6,7 +6,6 @@ the sum of their vectors and of the vector of the time, after two more layers, m
 remove the seams of the patches. Each pixel mixes the few colors of a palette of the whole picture.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from fashioniq.files import UserError
 try:
     from diffusers import DDIMScheduler
     from diffusers.configuration_utils import ConfigMixin, register_to_config
+    from diffusers.models.embeddings import get_timestep_embedding
     from diffusers.models.modeling_utils import ModelMixin
 except ImportError as error:
     raise UserError(
@@ -97,7 +97,8 @@ class Denoiser(ModelMixin, ConfigMixin):  # type: ignore[misc]
             self.patches(F.pixel_unshuffle(noisy_BCHW, self.patch).flatten(2).transpose(1, 2)) + self.places
         )
         main_BV = (words_BV - 1).clamp(min=0)
-        sum_BD = self.time(_waves(time_B, self.width)) + self.words(words_BV - 2 * main_BV)
+        waves_BD = get_timestep_embedding(time_B, self.width, flip_sin_to_cos=True, downscale_freq_shift=0)
+        sum_BD = self.time(waves_BD) + self.words(words_BV - 2 * main_BV)
         sum_BD = sum_BD + self.main(main_BV)
         condition_BD = F.silu(sum_BD + self.condition(sum_BD))
         for layer in self.blocks:
@@ -153,14 +154,6 @@ class _Layer(nn.Module):
         scores_BHLL = query_BHLE @ key_BHLE.transpose(2, 3) * query_BHLE.shape[-1] ** -0.5
         weights_BHLL = scores_BHLL.softmax(-1).to(value_BHLE.dtype)
         return self.joined((weights_BHLL @ value_BHLE).transpose(1, 2).flatten(2))
-
-
-def _waves(time_B: Tensor, width: int) -> Tensor:
-    """Sines and cosines of the time, B×width."""
-    half = width // 2
-    rate_E = torch.exp(-math.log(10_000) * torch.arange(half, device=time_B.device) / half)
-    angle_BE = time_B[:, None].float() * rate_E
-    return torch.cat([angle_BE.cos(), angle_BE.sin()], 1)
 
 
 def denoising_loss(

@@ -123,10 +123,7 @@ class RNNCaptioner(BaseCaptioner):
 
     def __init__(self, config: CaptionerConfig, *, vocabulary: int, features: int, attributes: int) -> None:
         width = config.width
-        super().__init__(vocabulary, config.max_words, width)
-        self.image = nn.Linear(features, width)
-        self.attribute = small_embedding(attributes + 1, width, padding=0) if attributes else None
-        # roles: image difference, attribute of the reference, attribute of the target
+        super().__init__(config, vocabulary=vocabulary, features=features, attributes=attributes)
         self.role = small_embedding(3, width)
         self.word = small_embedding(vocabulary, width, padding=PAD)
         self.drop = nn.Dropout(config.dropout)
@@ -141,12 +138,7 @@ class RNNCaptioner(BaseCaptioner):
 
     def encode(self, reference: ItemInputs, target: ItemInputs) -> RecurrentState:
         """Encode the tokens of each pair, and compute the first LSTM state from their mean."""
-        tokens = [self.image(reference.features_BD - target.features_BD).unsqueeze(1) + self.role.weight[0]]
-        masks = [torch.ones_like(tokens[0][..., 0], dtype=torch.bool)]
-        if self.attribute is not None:
-            for role, attributes_BA in ((1, reference.attributes_BA), (2, target.attributes_BA)):
-                tokens.append(self.attribute(attributes_BA) + self.role.weight[role])
-                masks.append(attributes_BA != 0)
+        tokens, masks = self._tokens(reference, target)
         memory_BLD, mask_BL = self.drop(torch.cat(tokens, 1)), torch.cat(masks, 1)
         mean_BD = (memory_BLD * mask_BL.unsqueeze(-1)).sum(1) / mask_BL.sum(1, keepdim=True)
         hidden_BD, cell_BD = self.first(mean_BD).tanh().chunk(2, dim=-1)
