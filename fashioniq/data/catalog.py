@@ -13,7 +13,7 @@ coverage.json                          pictures that could not be downloaded, wr
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,10 @@ from fashioniq.data.attributes import add_described
 from fashioniq.data.catalog_files import (
     LABEL_FOLDERS,
     categories_in,
-    descriptions_file,
     merge_lists,
     missing_pictures,
     pictures_of,
+    split_file,
     title_of,
 )
 from fashioniq.data.ids import repeated
@@ -58,15 +58,13 @@ class Catalog:
     def __init__(self, root: Path, category: str) -> None:
         self.root = Path(root)
         self.category = canonical(category)
-        self._name = file_name(category)
         if not self.root.is_dir():
             raise UserError(
                 f"there is no folder {self.root}: give a Fashion IQ folder with --data, "
                 "import your catalog with `fashioniq import-catalog`, or draw a sample with `fashioniq draw-sample`"
             )
-        if not self._split_file("train").exists() and self.category not in (
-            known := categories_in(self.root)
-        ):
+        first = split_file(self.root, "image_splits", self.category, "train")
+        if not first.exists() and self.category not in (known := categories_in(self.root)):
             found = ", ".join(known) or "no image_splits/split.*.json"
             raise UserError(f"no category {self.category!r} in {self.root}: found {found}")
         about = self.root / "catalog.json"
@@ -110,7 +108,7 @@ class Catalog:
         Raises UserError if the split is missing or empty, or contains an id twice.
         """
         if split not in self._ids:
-            path = self._split_file(split)
+            path = split_file(self.root, "image_splits", self.category, split)
             ids = read_json(path, f"the {split} split of {self.category}", list)
             if not ids:
                 raise UserError(f"the {split} split of {self.category} is empty: {path} lists no product")
@@ -133,7 +131,9 @@ class Catalog:
     @property
     def splits(self) -> list[str]:
         """Splits that the folder has."""
-        return [split for split in SPLITS if self._split_file(split).exists()]
+        return [
+            split for split in SPLITS if split_file(self.root, "image_splits", self.category, split).exists()
+        ]
 
     def all_ids(self) -> list[str]:
         """Ids of train, val and test. Raises UserError if two ids differ only in how accents are written."""
@@ -147,7 +147,7 @@ class Catalog:
 
     def pairs(self, split: str) -> list[Pair]:
         """Captioned pairs of a split. Raises UserError as `pairs_in` does."""
-        return self.pairs_in(self.root / "captions" / f"cap.{self._name}.{split}.json", split)
+        return self.pairs_in(split_file(self.root, "captions", self.category, split), split)
 
     def pairs_in(self, path: Path, split: str) -> list[Pair]:
         """Pairs of a split that a file has captions of.
@@ -197,41 +197,32 @@ class Catalog:
     @cached_property
     def written_labels(self) -> dict[str, list[list[str]]]:
         """Labels in files; 12 or 18 lists are merged by index modulo 6."""
-        labels = {}
-        for split in SPLITS:
-            for folder in LABEL_FOLDERS:
-                path = self.root / folder / f"asin2attr.{self._name}.{split}.json"
-                if path.exists():
-                    for name, lists in read_json(path, "attribute labels", dict).items():
-                        labels[name] = merge_lists(lists, path, name)
-                    break
-        return labels
+        return {
+            name: merge_lists(lists, path, name)
+            for path, rows in self._read("attribute labels", *LABEL_FOLDERS)
+            for name, lists in rows.items()
+        }
 
     @cached_property
     def titles(self) -> dict[str, str]:
         """Title of every product that has one; texts longer than LONGEST_TITLE are dropped."""
-        titles = {}
-        for split in SPLITS:
-            path = self.root / "titles" / f"{self._name}.{split}.json"
-            if path.exists():
-                rows = read_json(path, "titles", dict)
-                found = {name: title_of(row) for name, row in rows.items() if isinstance(row, dict)}
-                titles.update({name: title for name, title in found.items() if title})
-        return titles
+        return {
+            name: title
+            for _, rows in self._read("titles", "titles")
+            for name, row in rows.items()
+            if isinstance(row, dict) and (title := title_of(row))
+        }
 
     @cached_property
     def descriptions(self) -> dict[str, str]:
         """What a captioning model says about the picture of every product that has a description."""
         found: dict[str, str] = {}
-        for split in SPLITS:
-            path = descriptions_file(self.root, self.category, split)
-            if path.exists():
-                rows = read_json(path, "descriptions", dict)
-                if bad := next((name for name, text in rows.items() if not isinstance(text, str)), None):
-                    raise UserError(
-                        f"{path}: expected a sentence for each product, found {json.dumps(rows[bad])[:80]} for {bad}"
-                    )
-                found |= {name: composed(text.strip()) for name, text in rows.items() if text.strip()}
+        for path, rows in self._read("descriptions", "descriptions"):
+            if bad := next((name for name, text in rows.items() if not isinstance(text, str)), None):
+                raise UserError(
+                    f"{path}: expected a sentence for each product, found {json.dumps(rows[bad])[:80]} for {bad}"
+                )
+            found |= {name: composed(text.strip()) for name, text in rows.items() if text.strip()}
         return found
 
     @cached_property
@@ -247,7 +238,7 @@ class Catalog:
         """
         found: dict[str, Path] = {}
         for folder in (
-            self.root / "images" / self._name,
+            self.root / "images" / file_name(self.category),
             self.root / "images" / self.category,
             self.root / "images",
         ):
@@ -268,10 +259,10 @@ class Catalog:
 
     def fingerprint(self) -> str:
         """Hash of splits and captions: 16 hexadecimal digits."""
-        digest = hashlib.sha256(self._name.encode())
-        for folder, stem in (("image_splits", "split"), ("captions", "cap")):
+        digest = hashlib.sha256(file_name(self.category).encode())
+        for folder in ("image_splits", "captions"):
             for split in SPLITS:
-                path = self.root / folder / f"{stem}.{self._name}.{split}.json"
+                path = split_file(self.root, folder, self.category, split)
                 refuse_special(path)
                 try:
                     digest.update(path.read_bytes() if path.exists() else b"-")
@@ -279,8 +270,12 @@ class Catalog:
                     raise UserError(f"cannot read {path}: {error.strerror}") from error
         return digest.hexdigest()[:16]
 
-    def _split_file(self, split: str) -> Path:
-        return self.root / "image_splits" / f"split.{self._name}.{split}.json"
+    def _read(self, what: str, *folders: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Files of all splits with their rows, each from the first of the folders that has one."""
+        for split in SPLITS:
+            paths = (split_file(self.root, folder, self.category, split) for folder in folders)
+            if path := next(filter(Path.exists, paths), None):
+                yield path, read_json(path, what, dict)
 
 
 def text_of(catalog: Catalog, name: str, labels: Mapping[str, list[list[str]]] | None = None) -> str:

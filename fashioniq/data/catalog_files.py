@@ -7,7 +7,7 @@ from typing import Any
 
 from fashioniq.categories import file_name, from_file_name
 from fashioniq.data.words import composed
-from fashioniq.files import UserError
+from fashioniq.files import UserError, write_json
 
 LABEL_FOLDERS = ("attributes", "image_attributes", ".")  # folders that may contain the labels
 # In the released files, the longest real title has 370 characters; 117 longer texts are page scripts.
@@ -16,9 +16,37 @@ ATTRIBUTE_LISTS = 6  # the garment word, then the five DeepFashion types
 IMAGE_SUFFIXES = (".jpg", ".png", ".jpeg", ".webp")
 
 
-def descriptions_file(root: Path, category: str, split: str) -> Path:
-    """File of what a captioning model says about the pictures of a split."""
-    return root / "descriptions" / f"image_captions_{file_name(category)}_{split}.json"
+SET_ASIDE = "set_aside"  # folder of captions by people whose products are gone
+# names of files with a row for each product or pair of a split, by their folder
+_FILES = {
+    "image_splits": "split.{}.{}.json",
+    **dict.fromkeys(LABEL_FOLDERS, "asin2attr.{}.{}.json"),
+    **dict.fromkeys(("captions", SET_ASIDE), "cap.{}.{}.json"),
+    "pairs": "pairs.{}.{}.json",
+    "descriptions": "image_captions_{}_{}.json",
+}
+
+
+def split_file(root: Path, folder: str, category: str, split: str) -> Path:
+    """File of a split of a category in a folder of a catalog: captions/cap.dress.train.json, titles/dress.val.json."""
+    return root / folder / _FILES.get(folder, "{}.{}.json").format(file_name(category), split)
+
+
+def write_split(
+    root: Path,
+    category: str,
+    split: str,
+    *,
+    labels: Mapping[str, list[list[str]]],
+    titles: Mapping[str, Mapping[str, str]],
+    pairs: list[dict[str, Any]] | None,
+) -> None:
+    """Write the files of a split whose products all have labels and titles; without `pairs`, none of captions."""
+    write_json(split_file(root, "image_splits", category, split), list(labels))
+    write_json(split_file(root, "attributes", category, split), labels, indent=None)
+    write_json(split_file(root, "titles", category, split), titles)
+    if pairs is not None:
+        write_json(split_file(root, "captions", category, split), pairs)
 
 
 def title_of(row: Mapping[str, Any]) -> str:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.catalog_files import title_of
+from fashioniq.data.catalog_files import split_file, title_of
 from fashioniq.files import UserError, read_json
 
 TEXTS = ("summary", "description")  # columns used in addition to the title
@@ -19,7 +18,7 @@ def product_rows(catalog: Catalog, split: str) -> dict[str, dict[str, Any]]:
 
     Raises UserError if the file is missing or malformed.
     """
-    path = catalog.root / "titles" / f"{file_name(catalog.category)}.{split}.json"
+    path = split_file(catalog.root, "titles", catalog.category, split)
     rows = read_json(path, f"the {split} titles of {catalog.category}", dict)
     for name, row in rows.items():
         if not isinstance(row, dict):

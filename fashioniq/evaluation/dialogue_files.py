@@ -20,11 +20,10 @@ from fashioniq.askers.by_name import (
     topics,
 )
 from fashioniq.askers.language_model import FALLBACK
-from fashioniq.categories import file_name
 from fashioniq.config import MakeDialogues
 from fashioniq.config.dialogue import PEOPLE
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.catalog_files import picture_paths
+from fashioniq.data.catalog_files import picture_paths, split_file
 from fashioniq.data.dialogues import Dialogue, Round, read_dialogues, write_dialogues, written_round
 from fashioniq.data.parts import named_part
 from fashioniq.data.sanitize import UNKNOWN
@@ -109,7 +108,7 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     """Images and captions at the start of the dialogs."""
     path = settings.captions_from
     if path is None and catalog is not None:
-        own = settings.data / "dialogues" / f"{file_name(catalog.category)}.{settings.split}.json"
+        own = split_file(settings.data, "dialogues", catalog.category, settings.split)
         path = own if own.exists() else None
     if path is not None:
         return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import split_file
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, one_line, read_json, write_json
 from fashioniq.locks import BRIEF, locked
@@ -21,7 +21,6 @@ from fashioniq.prepare.pairs_to_caption import Comparison
 LONGEST_CAPTION = 300  # characters
 LONGEST_NAME = 40  # characters of a person's name
 HUMAN = "human"
-SET_ASIDE = "set_aside"  # folder of captions by people whose products are gone
 
 
 class CaptionError(UserError):
@@ -62,7 +61,6 @@ class CaptionFiles:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.folder = catalog.root / "captions"
-        self._name = file_name(catalog.category)
         self._about = catalog.root / "catalog.json"
         self.threads = threading.Lock()  # some file systems have no locks
 
@@ -72,18 +70,13 @@ class CaptionFiles:
         with self.threads, locked(self.folder, wait=BRIEF):
             yield
 
-    def rows(self, split: str) -> list[dict[str, Any]]:
+    def rows(self, split: str, folder: str = "captions") -> list[dict[str, Any]]:
         """Entries of the caption file of a split; empty if there is no file.
 
-        Raises UserError if the file is malformed.
+        With the folder SET_ASIDE, those by people whose products are gone, see `reimporting.keep`. Raises UserError if
+        the file is malformed.
         """
-        return self._read(self._path(split), split)
-
-    def set_aside(self, split: str) -> list[dict[str, Any]]:
-        """Entries by people of a split whose products are gone, see `reimporting.keep`. Raises UserError as `rows`."""
-        return self._read(self.catalog.root / SET_ASIDE / self._path(split).name, split)
-
-    def _read(self, path: Path, split: str) -> list[dict[str, Any]]:
+        path = split_file(self.catalog.root, folder, self.catalog.category, split)
         if not path.exists():
             return []
         rows = read_json(path, f"the {split} captions of {self.catalog.category}", list)
@@ -146,7 +139,7 @@ class CaptionFiles:
         rows = self.rows(pair.split)
         found = [row for row in rows if _pair_of(pair.split, row) == pair and "people" in row]
         if found:
-            self._write(pair.split, [row for row in rows if row not in found])
+            write_captions(self._path(pair.split), [row for row in rows if row not in found])
         return str(next((text for row in found for text in row["captions"]), ""))
 
     def _set_aside(self) -> None:
@@ -157,13 +150,7 @@ class CaptionFiles:
             rows = self.rows(split)
             if generated := [row for row in rows if "people" not in row]:
                 write_json(self.folder / "generated" / self._path(split).name, generated)
-                self._write(split, [row for row in rows if "people" in row])
-
-    def _write(self, split: str, rows: list[dict[str, Any]]) -> None:
-        if rows:
-            write_json(self._path(split), rows)
-        else:  # a file without a caption is an error for the commands that read it
-            self._path(split).unlink(missing_ok=True)
+                write_captions(self._path(split), [row for row in rows if "people" in row])
 
     def _read_origin(self) -> str:
         """Origin of the captions now, as another process may have changed it."""
@@ -182,7 +169,15 @@ class CaptionFiles:
         write_json(self._about, {**about, "categories": {**categories, self.catalog.category: own}})
 
     def _path(self, split: str) -> Path:
-        return self.folder / f"cap.{self._name}.{split}.json"
+        return split_file(self.catalog.root, "captions", self.catalog.category, split)
+
+
+def write_captions(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a caption file, or remove it: one without a caption is an error for the commands that read it."""
+    if rows:
+        write_json(path, rows)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _are_texts(value: Any) -> bool:

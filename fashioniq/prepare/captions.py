@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import split_file
 from fashioniq.data.differences import can_tell_apart, describe_difference
 from fashioniq.data.languages import Language, language
 from fashioniq.data.words import composed
@@ -49,7 +49,7 @@ def renew_captions(catalog: Catalog, labels: Mapping[str, Mapping[str, list[list
     rows = captioned_pairs(splits, catalog.imported["seed"], language(catalog.language))
     differing = sum(map(len, rows.values()))
     for split in SPLITS:
-        path = catalog.root / "captions" / f"cap.{file_name(catalog.category)}.{split}.json"
+        path = split_file(catalog.root, "captions", catalog.category, split)
         if differing:
             write_json(path, rows[split])
         else:

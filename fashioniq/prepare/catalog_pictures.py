@@ -8,7 +8,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fashioniq.categories import file_name
-from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog import Catalog
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.downloading import REASONS, Outcome, addresses_file, download, read_addresses
@@ -54,12 +54,7 @@ def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> di
             "give this category's list with --urls"
         )
     outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
-    splits = {
-        split: catalog.ids(split)
-        for split in SPLITS
-        if (catalog.root / "image_splits" / f"split.{name}.{split}.json").exists()
-    }
-    found = coverage(splits, outcomes)
+    found = coverage({split: catalog.ids(split) for split in catalog.splits}, outcomes)
     with locked(catalog.root, wait=BRIEF):  # other categories may be downloaded at the same time
         write_json(report, {**_read(report), name: found})
     return found

@@ -15,7 +15,7 @@ import msgspec
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.catalog_files import descriptions_file
+from fashioniq.data.catalog_files import split_file
 from fashioniq.files import UserError, json_line, text_lines, together, write_json
 from fashioniq.locks import append_line
 
@@ -56,7 +56,7 @@ class DescriptionLog:
     def files(self) -> dict[str, Path]:
         """Description file of each split in the folder."""
         return {
-            split: descriptions_file(self.catalog.root, self.catalog.category, split)
+            split: split_file(self.catalog.root, "descriptions", self.catalog.category, split)
             for split in self.catalog.splits
         }
 

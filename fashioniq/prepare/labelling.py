@@ -1,13 +1,11 @@
 """Labels of a catalog: attribute words found in the product texts."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from fashioniq.categories import file_name
 from fashioniq.data.attributes import TYPES, AttributeVocabulary, add_word, find_attributes, word_of_type
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.catalog_files import LABEL_FOLDERS
+from fashioniq.data.catalog_files import LABEL_FOLDERS, split_file
 from fashioniq.data.titles import product_rows, text_of, values_of
 from fashioniq.data.vocabularies import type_number
 from fashioniq.files import UserError, together, write_json
@@ -44,14 +42,9 @@ def refuse_to_replace(catalog: Catalog) -> None:
     """Raise UserError if the category has labels."""
     for split in SPLITS:
         for folder in LABEL_FOLDERS:
-            path = catalog.root / folder / labels_file(catalog, split).name
+            path = split_file(catalog.root, folder, catalog.category, split)
             if path.exists():
                 raise UserError(f"{path} exists: use --replace to replace the labels of {catalog.category}")
-
-
-def labels_file(catalog: Catalog, split: str) -> Path:
-    """File of the labels of a split."""
-    return catalog.root / "attributes" / f"asin2attr.{file_name(catalog.category)}.{split}.json"
 
 
 def label_products(
@@ -78,7 +71,8 @@ def write_labels(catalog: Catalog, labels: Mapping[str, Labels]) -> None:
     """
     with together(catalog.root):
         for split, found in labels.items():
-            write_json(labels_file(catalog, split), found, indent=None)
+            path = split_file(catalog.root, "attributes", catalog.category, split)
+            write_json(path, found, indent=None)
 
 
 def count_rows(

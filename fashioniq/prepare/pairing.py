@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.catalog_files import title_of
+from fashioniq.data.catalog_files import split_file, title_of
 from fashioniq.data.titles import product_rows
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError, together, write_json
@@ -142,7 +141,7 @@ def write_pairs(catalog: Catalog) -> None:
     folder = catalog.root / "pairs"
     with together(folder):
         for split, rows in pairs.items():
-            write_json(folder / f"pairs.{file_name(catalog.category)}.{split}.json", rows)
+            write_json(split_file(catalog.root, "pairs", catalog.category, split), rows)
     print(f"pairs are in {folder}")
 
 

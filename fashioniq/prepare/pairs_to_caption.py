@@ -3,13 +3,12 @@
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import split_file
 from fashioniq.data.images import UnreadableImage
 from fashioniq.files import UserError, read_json
 from fashioniq.prepare.similar import Look, copies, look_of
@@ -41,7 +40,7 @@ def counts_of(split: str, count: int) -> dict[str, int]:
 
 def source_of(catalog: Catalog, split: str, vectors: Vectors | None) -> str:
     """Source of the pairs that `choose` uses, in words."""
-    if _recorded_file(catalog, split).exists():
+    if split_file(catalog.root, "pairs", catalog.category, split).exists():
         return "titles"
     return "random pairs" if vectors is None else "neighbors in the feature store"
 
@@ -65,7 +64,7 @@ def choose(
     """
     chance = random.Random(f"{seed} {split}")
     shown = _shown(catalog, split)
-    if _recorded_file(catalog, split).exists():
+    if split_file(catalog.root, "pairs", catalog.category, split).exists():
         offered = iter(_recorded(catalog, split, set(shown), chance))
     else:
         offered = _drawn(split, shown, _candidates(split, shown, vectors, seed), chance)
@@ -78,13 +77,9 @@ def choose(
     return list(chosen)
 
 
-def _recorded_file(catalog: Catalog, split: str) -> Path:
-    return catalog.root / "pairs" / f"pairs.{file_name(catalog.category)}.{split}.json"
-
-
 def _recorded(catalog: Catalog, split: str, shown: set[str], chance: random.Random) -> list[Comparison]:
     """Pairs by titles whose products can be shown, in random order."""
-    path = _recorded_file(catalog, split)
+    path = split_file(catalog.root, "pairs", catalog.category, split)
     ids, pairs = set(catalog.ids(split)), []
     for number, row in enumerate(read_json(path, "the pairs", list)):
         names = [row.get("candidate"), row.get("target")] if isinstance(row, dict) else [None]

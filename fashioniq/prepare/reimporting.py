@@ -13,13 +13,13 @@ import msgspec
 
 from fashioniq.categories import canonical, file_name
 from fashioniq.data.catalog import SPLITS, Catalog
-from fashioniq.data.catalog_files import categories_in
+from fashioniq.data.catalog_files import SET_ASIDE, categories_in, split_file
 from fashioniq.data.ids import Spellings
 from fashioniq.data.offers import Offer, offers_file, read_offers, unread_file, write_offers
 from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
 from fashioniq.prepare.atomic_folder import staged
-from fashioniq.prepare.caption_files import SET_ASIDE, CaptionFiles
+from fashioniq.prepare.caption_files import CaptionFiles, write_captions
 from fashioniq.prepare.captions import is_generated
 from fashioniq.prepare.offers import joined
 from fashioniq.prepare.retailer_products import counted, select_rows
@@ -83,7 +83,7 @@ def keep(before: Catalog, made: Path, with_offers: bool) -> int | None:
     Captions of products that are gone wait in set_aside/ until an import has these products again. Return how many
     wait, or None if there are none by people.
     """
-    name, now = file_name(before.category), split_of(Catalog(made, before.category))
+    now = split_of(Catalog(made, before.category))
     if not with_offers and before.offers:
         write_offers(
             offers_file(made, before.category), {id: one for id, one in before.offers.items() if id in now}
@@ -93,7 +93,7 @@ def keep(before: Catalog, made: Path, with_offers: bool) -> int | None:
     known, waiting = CaptionFiles(before), 0
     for split in SPLITS:
         rows = known.rows(split)
-        rows += [row for row in known.set_aside(split) if row not in rows]
+        rows += [row for row in known.rows(split, SET_ASIDE) if row not in rows]
         here: list[dict[str, Any]] = []
         gone: list[dict[str, Any]] = []
         for row in rows:
@@ -101,23 +101,21 @@ def keep(before: Catalog, made: Path, with_offers: bool) -> int | None:
             (here if all(now.get(id) == split for id in ids) else gone).append(row)
         waiting += len(gone)
         for folder, some in (("captions", here), (SET_ASIDE, gone)):
-            path = made / folder / f"cap.{name}.{split}.json"
-            path.unlink(missing_ok=True)
-            if some:  # a file without a caption is an error for the commands that read it
-                write_json(path, some)
+            write_captions(split_file(made, folder, before.category, split), some)
     return waiting
 
 
 def files_of(root: Path, category: str) -> list[str]:
     """Files of an imported category, and the folder of its pictures, relative to the root."""
-    name = file_name(category)
-    names = [f"images/{name}"]
-    for split in SPLITS:
-        names += [f"image_splits/split.{name}.{split}.json", f"attributes/asin2attr.{name}.{split}.json"]
-        names += [f"titles/{name}.{split}.json", f"captions/cap.{name}.{split}.json"]
-        names += [f"{SET_ASIDE}/cap.{name}.{split}.json"]
-    names += [str(file(root, category).relative_to(root)) for file in (offers_file, unread_file)]
-    return [one for one in names if os.path.lexists(root / one)]
+    folders = ("image_splits", "attributes", "titles", "captions", SET_ASIDE)
+    files = [split_file(root, folder, category, split) for split in SPLITS for folder in folders]
+    paths = [
+        root / "images" / file_name(category),
+        *files,
+        offers_file(root, category),
+        unread_file(root, category),
+    ]
+    return [str(path.relative_to(root)) for path in paths if os.path.lexists(path)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fashioniq.categories import file_name
 from fashioniq.data.catalog import SPLITS
+from fashioniq.data.catalog_files import write_split
 from fashioniq.data.languages import Language
 from fashioniq.data.offers import Offer, offers_file, unread_file, write_offers
 from fashioniq.files import UserError, write_json
@@ -51,22 +52,17 @@ def write_category(
     A pair whose labels do not differ has no difference to describe and is left out. Without any other pair,
     there are no files of captions.
     """
-    name = file_name(category)
     pairs = captioned_pairs(splits, seed, speech)
     differing = sum(map(len, pairs.values()))
     for split, products in splits.items():
-        titles = {product.id: {**product.values, "title": product.title} for product in products}
-        write_json(
-            folder / "image_splits" / f"split.{name}.{split}.json", [product.id for product in products]
+        write_split(
+            folder,
+            category,
+            split,
+            labels={product.id: product.labels for product in products},
+            titles={product.id: {**product.values, "title": product.title} for product in products},
+            pairs=pairs[split] if differing else None,
         )
-        write_json(
-            folder / "attributes" / f"asin2attr.{name}.{split}.json",
-            {product.id: product.labels for product in products},
-            indent=None,
-        )
-        write_json(folder / "titles" / f"{name}.{split}.json", titles)
-        if differing:
-            write_json(folder / "captions" / f"cap.{name}.{split}.json", pairs[split])
     offers = {
         product.id: product.offer
         for products in splits.values()
@@ -83,7 +79,7 @@ def write_category(
     ]
     if unread:
         write_json(unread_file(folder, category), unread)
-    destination = folder / "images" / name
+    destination = folder / "images" / file_name(category)
     destination.mkdir(parents=True)
     for id, picture in pictures.items():
         _link_or_copy(picture.resolve(), destination / (id + picture.suffix.lower()))

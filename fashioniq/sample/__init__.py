@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fashioniq.categories import FILE_NAMES, canonical
 from fashioniq.data.catalog import SPLITS, Catalog
+from fashioniq.data.catalog_files import split_file, write_split
 from fashioniq.data.dialogues import Dialogue, write_dialogues
 from fashioniq.data.offers import Offer, offers_file, write_offers
 from fashioniq.files import UserError, read_json, write_json, writing
@@ -112,8 +113,7 @@ def _is_sample(root: Path) -> bool:
 
 def _write_category(root: Path, category: str, products: int, seed: int) -> None:
     """Write the pictures of a category, then the other files."""
-    file = FILE_NAMES[category]
-    pictures = root / "images" / file
+    pictures = root / "images" / FILE_NAMES[category]
     pictures.mkdir(parents=True)
     splits: dict[str, dict[str, Garment]] = {split: {} for split in SPLITS}
     titles: dict[str, str] = {}
@@ -130,17 +130,20 @@ def _write_category(root: Path, category: str, products: int, seed: int) -> None
         draw_garment(garment, SIZE, rng).save(pictures / f"{name}.jpg", quality=90, subsampling=0)
     write_offers(offers_file(root, category), offers)
     for split, garments in splits.items():
-        write_json(root / "image_splits" / f"split.{file}.{split}.json", list(garments))
-        labelled = {name: labels_of(garment) for name, garment in garments.items()}
-        write_json(root / "attributes" / f"asin2attr.{file}.{split}.json", labelled, indent=None)
-        write_json(
-            root / "titles" / f"{file}.{split}.json", {name: {"title": titles[name]} for name in garments}
+        write_dialogues(
+            split_file(root, "dialogues", category, split), [dialogues[name] for name in garments]
         )
-        write_dialogues(root / "dialogues" / f"{file}.{split}.json", [dialogues[name] for name in garments])
         rows = _captioned_pairs(garments, titles, random.Random(f"{seed} {category} {split}"))
         if split == "test":  # test targets are not published, as in the released files
             rows = [{"candidate": row["candidate"], "captions": row["captions"]} for row in rows]
-        write_json(root / "captions" / f"cap.{file}.{split}.json", rows)
+        write_split(
+            root,
+            category,
+            split,
+            labels={name: labels_of(garment) for name, garment in garments.items()},
+            titles={name: {"title": titles[name]} for name in garments},
+            pairs=rows,
+        )
 
 
 def garments_of(catalog: Catalog) -> dict[str, Garment]:

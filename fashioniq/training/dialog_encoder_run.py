@@ -7,8 +7,8 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import TensorDataset
 
-from fashioniq.categories import file_name
 from fashioniq.config import TrainDialogEncoder
+from fashioniq.data.catalog_files import split_file
 from fashioniq.data.dialogues import Dialogue, in_search_space, names_in, read_dialogues
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder
@@ -118,11 +118,8 @@ def _path(settings: TrainDialogEncoder, option: str) -> Path:
         )
     if option == "features":
         return features_folder(settings.data, settings.category, None)
-    return (
-        settings.data
-        / "dialogues"
-        / f"{file_name(settings.category)}.{'val' if option == 'val_dialogues' else 'train'}.json"
-    )
+    split = "val" if option == "val_dialogues" else "train"
+    return split_file(settings.data, "dialogues", settings.category, split)
 
 
 def _with_features(dialogues: list[Dialogue], store: FeatureStore, path: Path) -> list[Dialogue]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fashioniq.config import ExtractAttributes
 from fashioniq.data.attributes import AttributeVocabulary, own_words
 from fashioniq.data.catalog import Catalog
-from fashioniq.data.catalog_files import LONGEST_TITLE
+from fashioniq.data.catalog_files import LONGEST_TITLE, split_file
 from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
 from fashioniq.files import plain
@@ -59,5 +59,5 @@ def _print_counts(catalog: Catalog, labels: Mapping[str, Labels], vocabulary: At
     )
     print(
         f"{never:,} of {len(vocabulary.lists_of):,} words were not found in any split; "
-        f"labels are in {labelling.labels_file(catalog, '*')}"
+        f"labels are in {split_file(catalog.root, 'attributes', catalog.category, '*')}"
     )
