@@ -96,3 +96,10 @@ def check(settings: Any, prefix: str = "") -> None:
             raise UserError(f"{name} is {value}: it must be less than {below:g}")
     if hasattr(settings, "validate"):
         settings.validate()
+
+
+def refuse(*rules: tuple[object, str]) -> None:
+    """Raise UserError with the text of the first rule whose condition holds."""
+    for condition, text in rules:
+        if condition:
+            raise UserError(text)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.files import UserError
-from fashioniq.options import check, flag, option, required, section
+from fashioniq.options import check, flag, option, refuse, required, section
 
 __all__ = [
     "CATALOGS",
@@ -52,13 +51,6 @@ ENCODER = (
     "those of extract-features"
 )
 OUT = "output folder; earlier results in it are replaced"
-
-
-def refuse(*rules: tuple[object, str]) -> None:
-    """Raise UserError with the text of the first rule whose condition holds."""
-    for condition, text in rules:
-        if condition:
-            raise UserError(text)
 
 
 @dataclass(kw_only=True)

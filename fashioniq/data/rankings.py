@@ -10,6 +10,7 @@ from fashioniq.data.arrays import UNREADABLE
 from fashioniq.data.items import as_float32
 from fashioniq.data.scores import ScoreMatrix
 from fashioniq.files import UserError, read_json, reading, refuse_special, why
+from fashioniq.options import refuse
 
 ARRAYS = ("queries", "query_vectors", "ids", "vectors")
 SCORES = ("queries", "ids", "scores")
@@ -62,31 +63,34 @@ def read_npz(path: Path) -> Vectors | ScoreMatrix:
     query_vectors, vectors = arrays["query_vectors"], arrays["vectors"]
     _check_rows(path, queries, query_vectors, "vectors")
     _check_rows(path, ids, vectors, "vectors")
-    if not vectors.shape[1]:
-        raise UserError(f"{path}: expected vectors, found some of no numbers")
-    if query_vectors.shape[1] != vectors.shape[1]:
-        raise UserError(
+    refuse(
+        (not vectors.shape[1], f"{path}: expected vectors, found some of no numbers"),
+        (
+            query_vectors.shape[1] != vectors.shape[1],
             f"{path}: expected query and product vectors of the same length, "
-            f"found {query_vectors.shape[1]} and {vectors.shape[1]}"
-        )
+            f"found {query_vectors.shape[1]} and {vectors.shape[1]}",
+        ),
+    )
     return Vectors(queries.tolist(), as_float32(query_vectors), ids.tolist(), as_float32(vectors))
 
 
 def _check_rows(path: Path, names: np.ndarray, rows: np.ndarray, what: str) -> None:
     """Raise UserError unless the names are unique texts, each with a row of finite numbers."""
-    if (
-        names.ndim != 1
-        or names.dtype.kind != "U"
-        or rows.ndim != 2
-        or len(rows) != len(names)
-        or len(set(names.tolist())) < len(names)
-    ):
-        raise UserError(
+    refuse(
+        (
+            names.ndim != 1
+            or names.dtype.kind != "U"
+            or rows.ndim != 2
+            or len(rows) != len(names)
+            or len(set(names.tolist())) < len(names),
             f"{path}: expected unique names as text and one row of numbers per name, "
-            f"found {names.dtype} of shape {names.shape} and numbers of shape {rows.shape}"
-        )
-    if rows.dtype.kind not in "fiu":
-        raise UserError(f"{path}: expected {what} of numbers, found the type {rows.dtype}; write numbers")
+            f"found {names.dtype} of shape {names.shape} and numbers of shape {rows.shape}",
+        ),
+        (
+            rows.dtype.kind not in "fiu",
+            f"{path}: expected {what} of numbers, found the type {rows.dtype}; write numbers",
+        ),
+    )
     finite_N = np.isfinite(as_float32(rows)).all(1)
     if not finite_N.all():
         row = int(finite_N.argmin())

@@ -18,6 +18,7 @@ from fashioniq.data.trec import TrecTopic
 from fashioniq.files import UserError
 from fashioniq.loop.task import Task
 from fashioniq.metrics.measures import measure
+from fashioniq.options import refuse
 
 M = TypeVar("M", bound=Metrics)
 M_co = TypeVar("M_co", bound=Metrics, covariant=True)
@@ -77,15 +78,17 @@ def protocol_of(tasks: Sequence[Task]) -> Protocol[Any]:
     for name in plugins.names("measures"):
         measure(name)
     for task in tasks:
-        if not isinstance(stated_by(task, protocol), protocol.facts):
-            raise UserError(
+        refuse(
+            (
+                not isinstance(stated_by(task, protocol), protocol.facts),
                 f"the task {task.name} states {type(task.facts).__name__}, but dialogs of the protocol {task.protocol} "
-                f"need {protocol.facts.__name__}; correct the system"
-            )
-        if task.count < 1 or task.turns < 1:
-            raise UserError(
-                f"the task {task.name} has {task.count} dialogs of {task.turns} turns; both must be at least 1"
-            )
+                f"need {protocol.facts.__name__}; correct the system",
+            ),
+            (
+                task.count < 1 or task.turns < 1,
+                f"the task {task.name} has {task.count} dialogs of {task.turns} turns; both must be at least 1",
+            ),
+        )
     if len({task.name for task in tasks}) < len(tasks) or not all(task.name for task in tasks):
         raise UserError("expected different names of the tasks, which name their folders; correct the system")
     return protocol

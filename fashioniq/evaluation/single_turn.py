@@ -7,7 +7,6 @@ from typing import Any
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn
-from fashioniq.config.shared import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.queries import SingleTurnQuery, queries_of
@@ -18,6 +17,7 @@ from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, together, write_json, write_jsonl, write_text
 from fashioniq.metrics.single_turn import MEASURES, mean, measures
+from fashioniq.options import refuse
 from fashioniq.provenance import provenance
 from fashioniq.report.tables import csv_table, latex_table, print_table, rounded
 

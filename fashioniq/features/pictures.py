@@ -38,6 +38,7 @@ from fashioniq.features.picture_source import (
 from fashioniq.features.store import Contents
 from fashioniq.features.writer import Advance, Extract, StorePart
 from fashioniq.files import UserError, checksum, read_json, why
+from fashioniq.options import refuse
 
 # Minimum number of training products with a word, if labels are used as attributes.
 LABELLED_OFTEN = 3
@@ -172,13 +173,17 @@ def own_vectors(vectors: Path, product_ids: Path, catalog: Catalog) -> Source:
     Raises UserError if the files disagree.
     """
     vectors_ND, ids = _read_array(vectors), read_json(product_ids, "the list of ids", list)
-    if len(ids) != len(vectors_ND):
-        raise UserError(
+    refuse(
+        (
+            len(ids) != len(vectors_ND),
             f"expected one id per vector, found {len(ids)} ids in {product_ids} "
-            f"and {len(vectors_ND)} rows in {vectors}"
-        )
-    if not all(isinstance(name, str) for name in ids) or repeated(ids):
-        raise UserError(f"{product_ids}: expected a list of ids as strings, without duplicates")
+            f"and {len(vectors_ND)} rows in {vectors}",
+        ),
+        (
+            not all(isinstance(name, str) for name in ids) or repeated(ids),
+            f"{product_ids}: expected a list of ids as strings, without duplicates",
+        ),
+    )
     ids = list(map(Spellings(catalog.all_ids()).own, ids))
     words = words_of_labels(catalog)
     weights = f"{checksum(vectors)}-{checksum(product_ids)}"

@@ -89,18 +89,20 @@ class FeatureStore:
         ids = read_json(self.root / "ids.json", "the feature store's ids", list)
         arrays = [_open_array(self.root / f"{name}.npy") for name in ("features", "attributes")]
         lengths = {len(rows) for rows in (ids, *arrays)}
-        if (min(lengths) < count) if growing else (lengths != {count}):
-            raise self._damaged("its files differ in length")
-        if not all(isinstance(name, str) and name.isprintable() for name in ids) or len(set(ids)) < len(ids):
-            raise self._damaged("its ids are not different printable texts")
-        if not all(map(str.isprintable, (self.facts.encoder, self.facts.weights, *self.attribute_words))):
-            raise self._damaged("its description has control characters")
-        if arrays[0].shape[1] != self.facts.dimensions:
-            raise self._damaged(f"its vectors do not have {self.facts.dimensions} numbers")
-        if arrays[1].dtype.kind not in "iu":
-            raise self._damaged(f"its attributes are {arrays[1].dtype}, not whole numbers")
-        if arrays[1].shape[1] == 0:
-            raise self._damaged("its attributes have no column")
+        described = (self.facts.encoder, self.facts.weights, *self.attribute_words)
+        printable = all(isinstance(name, str) and name.isprintable() for name in ids)
+        faults = {
+            "its files differ in length": min(lengths) < count if growing else lengths != {count},
+            "its ids are not different printable texts": not printable or len(set(ids)) < len(ids),
+            "its description has control characters": not all(map(str.isprintable, described)),
+            f"its vectors do not have {self.facts.dimensions} numbers": (
+                arrays[0].shape[1] != self.facts.dimensions
+            ),
+            f"its attributes are {arrays[1].dtype}, not whole numbers": arrays[1].dtype.kind not in "iu",
+            "its attributes have no column": arrays[1].shape[1] == 0,
+        }
+        if reason := next((reason for reason, found in faults.items() if found), ""):
+            raise self._damaged(reason)
         self.ids: list[str] = ids[:count]
         self._features_ND, self._attributes_NA = (rows[:count] for rows in arrays)
         self._position_of = {name: position for position, name in enumerate(self.ids)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fashioniq.data.languages import language
 from fashioniq.files import UserError
+from fashioniq.options import refuse
 from fashioniq.prepare.labelling import parse_column
 from fashioniq.prepare.offers import OfferColumns
 from fashioniq.prepare.tables import column_names
@@ -59,22 +60,32 @@ class ImportSource(OfferColumns):
                 f"the columns of {self.table} are "
                 + ", ".join(column_names(self.table, self.encoding, self.sheet))
             )
-        if self.currency and not self.price:
-            raise UserError("--currency is that of the prices: give their column with --price")
-        if self.has_offers_only:
-            names = ("title", "picture", "attributes", "group", "folders")
-            if beside := [name for name in names if getattr(self, name)]:
-                raise UserError(
-                    f"--{beside[0]} is for a new catalog: give its pictures with --images or --url"
+        names = ("title", "picture", "attributes", "group", "folders") if self.has_offers_only else ()
+        refuse(
+            (
+                self.currency and not self.price,
+                "--currency is that of the prices: give their column with --price",
+            ),
+            *(
+                (
+                    getattr(self, name),
+                    f"--{name} is for a new catalog: give its pictures with --images or --url",
                 )
-        elif (self.images is None) == (self.url is None):
-            raise UserError(
-                "expected either --images, a folder or archive of pictures, or --url, a column of --table"
-            )
-        if self.folders and self.url:
-            raise UserError("--folders refers to folders in --images: it cannot be combined with --url")
-        if self.picture and self.url:
-            raise UserError("--picture refers to files in --images: it cannot be combined with --url")
+                for name in names
+            ),
+            (
+                not self.has_offers_only and (self.images is None) == (self.url is None),
+                "expected either --images, a folder or archive of pictures, or --url, a column of --table",
+            ),
+            (
+                self.folders and self.url,
+                "--folders refers to folders in --images: it cannot be combined with --url",
+            ),
+            (
+                self.picture and self.url,
+                "--picture refers to files in --images: it cannot be combined with --url",
+            ),
+        )
         _ = self.columns, language(self.language)
 
     @property

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from fashioniq import plugins
 from fashioniq.config import TrainRetriever
-from fashioniq.config.shared import refuse
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.data.sessions import Session, holds_sessions, sessions_among
 from fashioniq.features.selection import run_folder
 from fashioniq.files import UserError
+from fashioniq.options import refuse
 
 SESSIONS = "sessions"  # stands for a folder of sessions in what a run records
 
