@@ -9,8 +9,7 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
 
 from fashioniq.data.words import tokenize
-from fashioniq.metrics.java import NotComputed
-from fashioniq.metrics.java_scorers import System, meteor, spice
+from fashioniq.metrics.java import NotComputed, System, meteor, spice
 from fashioniq.metrics.tokenise import tokenise
 
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr", "METEOR", "SPICE")

@@ -23,8 +23,8 @@ from fashioniq.data.conversations import (
     lines_of,
     samples_file,
 )
+from fashioniq.data.dialog_log import FEEDBACK, HIT, Feedback
 from fashioniq.data.images import UnreadableImage, load_image
-from fashioniq.data.visual_feedback import FILE, HIT, Feedback
 from fashioniq.files import UserError, checksum, read_json
 from fashioniq.prepare.conversation_files import REVIEW, ReviewLine
 
@@ -33,7 +33,7 @@ def check_of(folder: Path) -> Callable[[Path], list[str]] | None:
     """Check of a folder of conversations or visual feedback; None for a catalog, which has another one."""
     if (folder / "image_splits").exists():
         return None
-    checks = {"items.jsonl": check_conversations, FILE: check_feedback}
+    checks = {"items.jsonl": check_conversations, FEEDBACK: check_feedback}
     return next((check for file, check in checks.items() if (folder / file).exists()), None)
 
 
@@ -121,21 +121,25 @@ class _Checked:
 def check_feedback(folder: Path) -> list[str]:
     """Mistakes in feedback.jsonl, such as a picture of another description. Raises UserError if it cannot be read."""
     mistakes, rows = [], []
-    for number, row in lines_of(folder / FILE, Feedback, "a round", "visual-feedback"):
+    for number, row in lines_of(folder / FEEDBACK, Feedback, "a round", "visual-feedback"):
         if isinstance(row, Feedback):
             rows.append(row)
         faults = [row] if isinstance(row, str) else _faults(folder, row)
-        mistakes += [f"{FILE}, line {number}: {fault}" for fault in faults]
+        mistakes += [f"{FEEDBACK}, line {number}: {fault}" for fault in faults]
     lengths = {}
     for target, some in groupby(rows, key=lambda row: row.target):
         rounds = [row.round for row in some]
         if rounds != list(range(len(rounds))) or target in lengths:
-            mistakes.append(f"{FILE}: expected the rounds of {target!r} from 0, each once, found {rounds}")
+            mistakes.append(
+                f"{FEEDBACK}: expected the rounds of {target!r} from 0, each once, found {rounds}"
+            )
         lengths[target] = len(rounds)
     most = max(lengths.values(), default=0)
     short = [target for target, length in lengths.items() if length < most]
-    mistakes += [f"{FILE}: expected {most} rounds of {target!r}, found {lengths[target]}" for target in short]
-    return mistakes if rows else [*mistakes, f"{FILE}: expected rounds, found none"]
+    mistakes += [
+        f"{FEEDBACK}: expected {most} rounds of {target!r}, found {lengths[target]}" for target in short
+    ]
+    return mistakes if rows else [*mistakes, f"{FEEDBACK}: expected rounds, found none"]
 
 
 def _faults(folder: Path, row: Feedback) -> list[str]:

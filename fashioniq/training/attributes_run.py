@@ -23,8 +23,7 @@ from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.attributes import AttributeTraining, LabelledImages, chance_logits, score
 from fashioniq.training.fitting import fit, loaders
-from fashioniq.training.folder import alone, folder_of
-from fashioniq.training.run_files import begin_run
+from fashioniq.training.folder import alone, begin_run, folder_of
 
 
 class TrainedStage(NamedTuple):

@@ -20,8 +20,8 @@ from fashioniq.provenance import Provenance, provenance, seconds
 from fashioniq.runs import Run
 from fashioniq.runs.checks import check_made_of, fingerprints, made_of
 from fashioniq.runs.weights import save_model
+from fashioniq.training.folder import append_row, write_config
 from fashioniq.training.processes import mean_over_processes
-from fashioniq.training.run_files import append_row, write_config
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

@@ -23,10 +23,9 @@ from fashioniq.runs.trained import JUDGE, LISTENER, create
 from fashioniq.runs.weights import save_model
 from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
 from fashioniq.training.fitting import fit, loaders, model_facts
-from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.folder import alone, begin_run, folder_of
 from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import linear_facts
-from fashioniq.training.run_files import begin_run
 from fashioniq.training.verdict import advice, of_captioner
 from fashioniq.users.pragmatic import Listener
 

@@ -30,8 +30,7 @@ from fashioniq.runs.trained import load_chatsearcher, new_chatsearcher
 from fashioniq.training.blip2 import read_qformer
 from fashioniq.training.chatsearcher import ChatSearcherTraining
 from fashioniq.training.fitting import fit, loaders
-from fashioniq.training.folder import alone, folder_of
-from fashioniq.training.run_files import begin_run
+from fashioniq.training.folder import alone, begin_run, folder_of
 
 RATES = {  # of our decoder, and of a pretrained language model, as in the paper
     ("captions", False): 1e-3,

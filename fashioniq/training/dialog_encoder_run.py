@@ -19,8 +19,7 @@ from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.runs.trained import trainable
 from fashioniq.training.dialog_encoder import LOSSES, DialogEncoderTraining
 from fashioniq.training.fitting import fit, loaders
-from fashioniq.training.folder import alone, folder_of
-from fashioniq.training.run_files import begin_run
+from fashioniq.training.folder import alone, begin_run, folder_of
 
 LEARNING_RATES = {True: 1e-3, False: 5e-5}  # transformer from scratch; CLIP and BLIP as in ChatIR
 

@@ -1,29 +1,34 @@
-"""Training run of the picture generator."""
+"""Training run of the picture generator, and an attribute predictor that judges its pictures of test products."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pytorch_lightning as pl
+import torch
 from PIL import Image
 
 from fashioniq.categories import canonical
 from fashioniq.config import TrainGenerator
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
+from fashioniq.data.images import to_square
 from fashioniq.data.prompts import GeneratedPair, PromptWords, described_products
+from fashioniq.files import UserError
 from fashioniq.generators.pictures import PictureRequest
 from fashioniq.generators.trained import RunGenerator
+from fashioniq.metrics.found_words import families, fit_thresholds, found_shares
 from fashioniq.models.denoiser import Denoiser, noise_schedule
 from fashioniq.models.device import pick_device
+from fashioniq.models.encoder import encoder_mean_std, normalise
 from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
+from fashioniq.runs.trained import load_predictor
 from fashioniq.training.attributes import LabelledImages
 from fashioniq.training.fitting import fit, loaders
-from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.folder import alone, begin_run, folder_of
 from fashioniq.training.generator import GeneratorTraining
-from fashioniq.training.generator_evaluation import Judge, evaluate
-from fashioniq.training.run_files import begin_run
 
 ON_SHEET = 24  # products on the contact sheet
 JUDGED = 200  # test products whose pictures are judged
@@ -107,3 +112,55 @@ def _product(images: LabelledImages, row: int, words: PromptWords) -> tuple[Imag
 def _spread(count: int, most: int) -> list[int]:
     """Rows at equal distances, the first and the last of `count` among them."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
+
+
+_BLANK = Image.new("RGB", (8, 8))  # stands for a picture that failed
+
+
+class Judge:
+    """Attribute predictor of a run of train-attributes."""
+
+    def __init__(self, run: Path) -> None:
+        self._model, about = load_predictor(run)
+        if not isinstance(about.attribute_types, list):
+            raise UserError(f"{run} lacks the types of its words; train the predictor again")
+        self.words, self.types = about.attribute_words, [str(kind) for kind in about.attribute_types]
+        self.size = about.image_size
+        self._normalise = normalise(*encoder_mean_std(self._model.encoder))
+
+    @torch.inference_mode()
+    def score(self, pictures: Sequence[Image.Image], batch: int = 64) -> np.ndarray:
+        """Logits of the pictures, N×A."""
+        scores = []
+        for start in range(0, len(pictures), batch):
+            squares = [to_square(one, self.size) for one in pictures[start : start + batch]]
+            scores.append(
+                self._model(self._normalise(torch.from_numpy(np.stack(squares))))[1].float().numpy()
+            )
+        return np.concatenate(scores)
+
+    def wanted(self, lists: Sequence[Sequence[str]]) -> np.ndarray:
+        """Which of the predictor's words each list has: float32, N×A."""
+        return PromptWords(self.words, self.types).encode(lists)
+
+
+def evaluate(
+    judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[GeneratedPair]
+) -> dict[str, Any]:
+    """Shares of the words of `samples` that the judge finds: in real pictures, in generated ones, and in generated
+    ones of another product's words, the control.
+
+    `known` has pictures and words to fit the thresholds on.
+    """
+    family_A = families(judge.words, judge.types)
+    thresholds_A = fit_thresholds(
+        judge.score([picture for picture, _ in known]), judge.wanted([words for _, words in known])
+    )
+    wanted_NA = judge.wanted([one.words for one in samples])
+    real_NA = judge.score([one.real for one in samples])
+    generated_NA = judge.score([one.generated or _BLANK for one in samples])
+    scores = {"real": real_NA, "generated": generated_NA, "control": np.roll(generated_NA, 1, axis=0)}
+    shares = {
+        name: found_shares(scores_NA, wanted_NA, family_A, thresholds_A) for name, scores_NA in scores.items()
+    }
+    return {"products": len(samples), **shares}

@@ -17,8 +17,8 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.provenance import provenance
 from fashioniq.runs.checks import described
 from fashioniq.runs.weights import save_model
+from fashioniq.training.folder import refuse_foreign, write_config
 from fashioniq.training.linear import fit_linear
-from fashioniq.training.run_files import refuse_foreign, write_config
 from fashioniq.training.user_names import SESSIONS, check_users, folders_of_sessions, sessions_of
 from fashioniq.training.wording import fit_wording
 

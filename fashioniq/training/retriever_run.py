@@ -32,13 +32,11 @@ from fashioniq.runs.predictor import head_of
 from fashioniq.runs.trained import create, load_retriever
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedSessions, Source
 from fashioniq.training.fitting import fit, loaders, model_facts
-from fashioniq.training.folder import alone, folder_of
+from fashioniq.training.folder import alone, begin_run, folder_of
 from fashioniq.training.linear import bigrams_of, start_linear
 from fashioniq.training.linear_run import fit_to_captions
 from fashioniq.training.losses import turn_loss
-from fashioniq.training.policy import PolicyTraining
-from fashioniq.training.retriever import DialogsInTurn, RetrieverTraining
-from fashioniq.training.run_files import begin_run
+from fashioniq.training.retriever import DialogsInTurn, PolicyTraining, RetrieverTraining
 from fashioniq.training.users import TrainingUsers, training_users
 from fashioniq.training.verdict import advice, floor_of, of_retriever
 from fashioniq.training.wording import HALFWAY, TRAINED, fit_wording

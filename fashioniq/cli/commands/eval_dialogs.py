@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
-from fashioniq.data.visual_feedback import FILE, write_feedback
+from fashioniq.data.dialog_log import FEEDBACK, write_feedback
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
 from fashioniq.evaluation.users import UserTable, evaluate_users
@@ -29,9 +29,9 @@ def _record(settings: EvalGenIR, out: Path) -> Evaluated:
     """Run GenIR's dialogs, write their evaluation, and at last feedback.jsonl."""
     check_results(out)
     found = measured(genir.build(replace(settings, cache=out / "pictures")), settings.batch_size)
-    with together(out, FILE):
+    with together(out, FEEDBACK):
         metrics = write_results(found, out)
         write_feedback(out, found[0].done.dialogs)
     print_results(metrics, out)
-    print(f"{sum(len(dialog.turns) for dialog in found[0].done.dialogs):,} rounds in {out / FILE}")
+    print(f"{sum(len(dialog.turns) for dialog in found[0].done.dialogs):,} rounds in {out / FEEDBACK}")
     return metrics

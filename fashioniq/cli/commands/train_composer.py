@@ -9,9 +9,8 @@ from fashioniq.features.store import open_store
 from fashioniq.runs import RetrieverRun
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import model_facts
-from fashioniq.training.folder import Trained, alone, folder_of
+from fashioniq.training.folder import Trained, alone, begin_run, folder_of
 from fashioniq.training.retriever_run import coverage_of, new_retriever, train
-from fashioniq.training.run_files import begin_run
 from fashioniq.training.users import MAX_WORDS
 from fashioniq.training.verdict import advice
 from fashioniq.training.wording import fit_wording

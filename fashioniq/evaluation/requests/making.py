@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fashioniq.data.requested import RequestCase
-from fashioniq.evaluation.requests import offers, spelling, wishes
+from fashioniq.evaluation.requests import kinds
 from fashioniq.evaluation.requests.findable_products import FindableProducts
 from fashioniq.evaluation.requests.maker import Maker
 from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings
@@ -28,30 +28,30 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "one wish": Kind(wishes.one_wish),
-    "two wishes": Kind(wishes.several_wishes),
-    "about a product": Kind(wishes.about_product),
-    "memory": Kind(wishes.several_wishes),
-    "change of mind": Kind(wishes.change_of_mind),
-    "denial": Kind(wishes.denial),
-    "two denials": Kind(wishes.two_denials),
-    "wish and denial": Kind(wishes.wish_and_denial),
-    "a product without": Kind(wishes.product_without),
-    "instead of": Kind(wishes.instead_of),
-    "word order": Kind(wishes.word_order),
-    "name": Kind(wishes.name, "names"),
-    "name and wish": Kind(wishes.name_and_wish, "names"),
-    "comparison": Kind(wishes.comparison),
-    "wish by place": Kind(partial(wishes.about_product, by_place=True)),
-    "comparison by place": Kind(partial(wishes.comparison, by_place=True)),
-    "misspelled": Kind(spelling.misspelled),
-    "two misspelled": Kind(partial(spelling.misspelled, words=2)),
-    "misspelled by people": Kind(partial(spelling.misspelled, by_people=True), "misspellings"),
-    "other words": Kind(spelling.other_words),
-    "price": Kind(offers.price, "offers"),
-    "cheaper": Kind(offers.cheaper, "offers"),
-    "size": Kind(offers.size, "offers"),
-    "stock": Kind(offers.stock, "offers"),
+    "one wish": Kind(kinds.one_wish),
+    "two wishes": Kind(kinds.several_wishes),
+    "about a product": Kind(kinds.about_product),
+    "memory": Kind(kinds.several_wishes),
+    "change of mind": Kind(kinds.change_of_mind),
+    "denial": Kind(kinds.denial),
+    "two denials": Kind(kinds.two_denials),
+    "wish and denial": Kind(kinds.wish_and_denial),
+    "a product without": Kind(kinds.product_without),
+    "instead of": Kind(kinds.instead_of),
+    "word order": Kind(kinds.word_order),
+    "name": Kind(kinds.name, "names"),
+    "name and wish": Kind(kinds.name_and_wish, "names"),
+    "comparison": Kind(kinds.comparison),
+    "wish by place": Kind(partial(kinds.about_product, by_place=True)),
+    "comparison by place": Kind(partial(kinds.comparison, by_place=True)),
+    "misspelled": Kind(kinds.misspelled),
+    "two misspelled": Kind(partial(kinds.misspelled, words=2)),
+    "misspelled by people": Kind(partial(kinds.misspelled, by_people=True), "misspellings"),
+    "other words": Kind(kinds.other_words),
+    "price": Kind(kinds.price, "offers"),
+    "cheaper": Kind(kinds.cheaper, "offers"),
+    "size": Kind(kinds.size, "offers"),
+    "stock": Kind(kinds.stock, "offers"),
 }
 
 

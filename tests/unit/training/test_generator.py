@@ -19,7 +19,7 @@ from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sam
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.training import generator
 from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
-from fashioniq.training.generator_evaluation import Judge, evaluate
+from fashioniq.training.generator_run import Judge, evaluate
 
 
 @pytest.fixture

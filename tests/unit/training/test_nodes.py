@@ -13,8 +13,8 @@ import torch.distributed as dist
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
 from fashioniq.training import nodes
+from fashioniq.training.folder import begin_run, write_config
 from fashioniq.training.nodes import Peers, RunCheckpoints, launched_rank
-from fashioniq.training.run_files import begin_run, write_config
 
 VARIABLES = [
     *(

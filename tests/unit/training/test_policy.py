@@ -8,10 +8,10 @@ from fashioniq.data.items import Items
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.training import policy
+from fashioniq.training import retriever
 from fashioniq.training.dialog_sources import DialogSimulation
 from fashioniq.training.losses import triplet
-from fashioniq.training.policy import CANDIDATES, PolicyTraining
+from fashioniq.training.retriever import CANDIDATES, PolicyTraining
 
 
 class Pointing(BaseRetriever):
@@ -84,7 +84,7 @@ def test_steps_look_ahead_from_every_turn_but_the_first_offer_and_the_last_reply
         turns.extend([] if rank else arguments[4:])
         return rollout(*arguments, rank=rank, **options)
 
-    monkeypatch.setattr(policy, "rollout", recorded)
+    monkeypatch.setattr(retriever, "rollout", recorded)
     for step in range(12):
         monkeypatch.setattr(PolicyTraining, "global_step", step)
         module._loss_of_dialogs(module.galleries["train"], None, start)

@@ -56,8 +56,7 @@ from fashioniq.training import (
 )
 from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
-from fashioniq.training.policy import PolicyTraining
-from fashioniq.training.retriever import RetrieverTraining
+from fashioniq.training.retriever import PolicyTraining, RetrieverTraining
 from fashioniq.training.verdict import of_captioner
 from fashioniq.training.wording import HALFWAY, TRAINED
 

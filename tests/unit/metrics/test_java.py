@@ -7,9 +7,8 @@ from itertools import islice
 
 import pytest
 
-from fashioniq.metrics import java_scorers
-from fashioniq.metrics.java import NotComputed, run_java
-from fashioniq.metrics.java_scorers import STANFORD_JARS, meteor, spice, stanford_jars
+from fashioniq.metrics import java
+from fashioniq.metrics.java import STANFORD_JARS, NotComputed, meteor, run_java, spice, stanford_jars
 
 SYSTEM = (["a dress", "is red"], [["the dress", "a gown"], ["is blue"]])
 
@@ -31,7 +30,7 @@ def program(tmp_path, monkeypatch):
 @pytest.fixture
 def jars(tmp_path, monkeypatch):
     """A folder that has files of the jars' names."""
-    monkeypatch.setattr(java_scorers, "stanford_folders", lambda: [tmp_path / "nowhere", tmp_path])
+    monkeypatch.setattr(java, "stanford_folders", lambda: [tmp_path / "nowhere", tmp_path])
     for name in STANFORD_JARS:
         (tmp_path / name).touch()
     return tmp_path
@@ -44,11 +43,11 @@ def test_meteor_of_several_systems_at_once(monkeypatch, tmp_path):
     `test_captions.py` has scores with all of them.
     """
     monkeypatch.setenv("LC_ALL", "C")
-    with gzip.open(java_scorers.PARAPHRASES, "rt", encoding="utf-8") as table:
+    with gzip.open(java.PARAPHRASES, "rt", encoding="utf-8") as table:
         part = "".join(islice(table, 3_000))  # three lines each: probability, phrase, paraphrase
     some = tmp_path / "paraphrases.gz"
     some.write_bytes(gzip.compress(f"{part}0.5\nzorgle\nevening robe\n".encode()))
-    monkeypatch.setattr(java_scorers, "PARAPHRASES", some)
+    monkeypatch.setattr(java, "PARAPHRASES", some)
     same, mixed = ["a long red dress", "café chic"], ["a long red dress", "is blue"]
     references = [["a red gown", "a long red dress"], ["café chic"]]
     others = (["a dress", "evening robe"], [["a gown"], ["zorgle"]])  # equal but for the added paraphrase
@@ -66,7 +65,7 @@ def test_without_java_the_reason_is_told(monkeypatch):
 
 def test_without_the_jars_spice_says_how_to_get_them(program, monkeypatch, tmp_path):
     program("exit 0")
-    monkeypatch.setattr(java_scorers, "stanford_folders", lambda: [tmp_path])
+    monkeypatch.setattr(java, "stanford_folders", lambda: [tmp_path])
     (tmp_path / STANFORD_JARS[0]).touch()
     with pytest.raises(NotComputed, match=f"stanford-corenlp-full-2015-12-09.zip are not in {tmp_path}"):
         spice([SYSTEM])
@@ -143,8 +142,8 @@ def test_the_jars_are_looked_for_beside_the_program_and_in_the_cache_of_the_user
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", cache and str(tmp_path / cache))
-    of_program, of_user = java_scorers.stanford_folders()
-    assert of_program == java_scorers.PACKAGE / "spice" / "lib"
+    of_program, of_user = java.stanford_folders()
+    assert of_program == java.PACKAGE / "spice" / "lib"
     assert of_user == tmp_path / (cache or ".cache") / "fashioniq" / "spice"
 
 

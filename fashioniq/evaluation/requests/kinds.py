@@ -1,7 +1,10 @@
-"""Kinds of requests about labels: wishes, denials, and comparisons with the product talked about."""
+"""Kinds of requests: about labels, with misspelled words or words that are no labels, and about prices and stock."""
 
-from fashioniq.data.requested import RequestCase, RequestTruth
-from fashioniq.evaluation.requests.maker import COLOUR, Maker
+import re
+
+from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.evaluation.requests.maker import COLOUR, MOST, Maker
+from fashioniq.evaluation.requests.phrasings import NotPossible
 
 ALTERNATIVES = {"colour", "pattern", "fabric", "length", "fit", "neck", "sleeves", "style"}  # of "instead of"
 
@@ -123,3 +126,90 @@ def comparison(maker: Maker, by_place: bool = False) -> RequestCase:
     there = maker.shelf.group_of.keys()
     truth = RequestTruth(wanted=(tuple(sorted(wanted & there)),), denied=tuple(sorted(denied & there)))
     return maker.request(phrasings[family]["more" if more else "less"], slots, truth, about)
+
+
+def misspelled(maker: Maker, words: int = 1, by_people: bool = False) -> RequestCase:
+    """A wish, or two, with one word of a label misspelled, or two words, one of which is a label's."""
+    errors = maker.by_people if by_people else maker.wording.misspellings
+    base = maker.product()
+    labels, phrased_as = maker.labels(words, base), "one wish" if words == 1 else "two wishes"
+    request = maker.of_labels(labels, wanted=labels, base=base, phrased_as=phrased_as)
+    text = request.text
+    slots = maker.slots(labels, None)
+    of_labels = set(re.findall(r"\w+", " ".join(slots[name] for name in slots if name.startswith("bare"))))
+    places = [place for place in re.finditer(r"\w+", text) if place[0] in errors]
+    maker.rng.shuffle(places)
+    places.sort(key=lambda place: place[0] not in of_labels)
+    chosen = places[:words]
+    maker.require(len(chosen) == words and chosen[0][0] in of_labels)
+    for place in sorted(chosen, key=lambda place: -place.start()):
+        text = text[: place.start()] + maker.rng.choice(list(errors[place[0]])) + text[place.end() :]
+    return RequestCase(maker.kind, (RequestTurn(text),), request.truth)
+
+
+def other_words(maker: Maker) -> RequestCase:
+    """A word of shoppers that is no label of the catalog, nor a part of one."""
+    parts = {part for label in maker.shelf.group_of for part in (label, *label.split())}
+    word = maker.rng.choice(maker.wording.other_words)
+    means = tuple(label for label in word.means if label in maker.shelf.group_of)
+    maker.require(means and maker.wording.bare(word.text) not in parts)
+    truth = RequestTruth(wanted=(means,))
+    maker.require(len(maker.shelf.obeying(truth)) <= MOST * len(maker.shelf.ids))
+    garment = maker.garment(maker.product(maker.rng.choice(means)))
+    slots = maker.wording.other_slots(word, garment)
+    slots |= maker.wording.garment_slots(garment, maker.shelf.group_of.get(garment or ""))
+    return maker.request(maker.wording.phrasings[maker.kind], slots, truth, None, garment)
+
+
+PRICE_RANKS = (0.1, 0.6)  # shares of the products under a price that is asked for
+MAJOR = 100  # minor units
+
+
+def price(maker: Maker) -> RequestCase:
+    """A price that results must not exceed; no product has exactly this price."""
+    offers = maker.shelf.offers
+    base = maker.rng.choice(sorted(offers))
+    currency = offers[base].currency
+    prices = sorted(
+        one.price_minor for one in offers.values() if one.currency == currency and one.price_minor is not None
+    )
+    if currency is None or not prices:
+        raise NotPossible
+    rank = maker.rng.uniform(*PRICE_RANKS)
+    limit = -(-prices[int(rank * (len(prices) - 1))] // MAJOR) * MAJOR
+    maker.require(limit not in prices)
+    truth = RequestTruth(price_most=limit, currency=currency)
+    return _of_offers(maker, base, truth, price=maker.wording.price(limit, currency, maker.rng))
+
+
+def cheaper(maker: Maker) -> RequestCase:
+    """A lower price than that of the product talked about."""
+    about = maker.rng.choice(sorted(maker.shelf.offers))
+    offer = maker.shelf.offers[about]
+    if not offer.price_minor:
+        raise NotPossible
+    truth = RequestTruth(price_most=offer.price_minor - 1, currency=offer.currency)
+    return _of_offers(maker, about, truth, about=about)
+
+
+def size(maker: Maker) -> RequestCase:
+    """A size that results must have."""
+    base = maker.rng.choice(sorted(maker.shelf.offers))
+    sizes = maker.shelf.offers[base].sizes
+    maker.require(sizes)
+    wanted = maker.rng.choice(sizes)
+    return _of_offers(maker, base, RequestTruth(size=wanted), size=wanted)
+
+
+def stock(maker: Maker) -> RequestCase:
+    """Results must be in stock."""
+    return _of_offers(maker, maker.rng.choice(sorted(maker.shelf.offers)), RequestTruth(in_stock=True))
+
+
+def _of_offers(
+    maker: Maker, base: str, truth: RequestTruth, about: str | None = None, **slots: str
+) -> RequestCase:
+    maker.require(len(maker.shelf.obeying(truth)) <= MOST * len(maker.shelf.ids))
+    garment = maker.garment(base)
+    filled = slots | maker.wording.garment_slots(garment, maker.shelf.group_of.get(garment or ""))
+    return maker.request(maker.wording.offers[maker.kind], filled, truth, about, garment)
