@@ -102,10 +102,11 @@ def _of_pickle(content: Any) -> ScoreMatrix:
         return _scores(np.asarray(content["score"]), content["query_ids"], content["index_ids"])
     best = {str(name): {str(one): float(score) for one, score in listed} for name, listed in content}
     index_ids = sorted({name for listed in best.values() for name in listed})
-    place_of = {name: place for place, name in enumerate(index_ids)}
-    scores_QN = np.full((len(best), len(index_ids)), -np.inf, dtype=np.float32)
-    for row, listed in enumerate(best.values()):
-        scores_QN[row, [place_of[name] for name in listed]] = list(listed.values())
+    rows = (
+        ScoreMatrix(np.array([list(listed.values())], np.float32), (name,), tuple(listed))
+        for name, listed in best.items()
+    )
+    scores_QN = matrix(rows, tuple(best), index_ids)
     if len(best) < len(content):
         raise ValueError("a query that occurs twice")
     return ScoreMatrix(_checked(scores_QN), tuple(best), tuple(index_ids))

@@ -12,7 +12,7 @@ from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.metrics.measures import hits, measure
-from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
+from fashioniq.metrics.significance import per_target, tested
 from fashioniq.report.tables import print_table, rounded
 from fashioniq.systems.chatsearch import VectorSearch
 
@@ -73,26 +73,16 @@ def differences_of(
     """Differences of R@10 of the first method to the others by sub-task, with intervals and corrected p."""
     (first, own), *others = ranks.items()
     rows: list[dict[str, Any]] = []
+    differences = []
     for name, theirs in others:
         for subtask in [one for one in theirs if one in own]:
             targets = [sample.target for sample in tasks[subtask].samples]
             values = (hits(one[subtask], 10).numpy().astype(np.float64) for one in (own, theirs))
             difference_N = per_target(np.subtract(*values), targets)
-            if len(difference_N) < 2:
-                continue
-            rows.append(
-                {
-                    "methods": [first, name],
-                    "subtask": subtask,
-                    "measure": "R@10",
-                    "difference": float(difference_N.mean()),
-                    "interval": bootstrap_interval(difference_N, samples, seed),
-                    "p": randomisation_p(difference_N, samples, seed),
-                }
-            )
-    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_corrected"] = corrected
-    return rows
+            if len(difference_N) >= 2:
+                rows.append({"methods": [first, name], "subtask": subtask, "measure": "R@10"})
+                differences.append(difference_N)
+    return [row | test for row, test in zip(rows, tested(differences, samples, seed), strict=True)]
 
 
 def cells_of(row: dict[str, Any], first: str = "method") -> list[str]:

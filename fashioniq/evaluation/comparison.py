@@ -23,7 +23,7 @@ from fashioniq.files import UserError, one_line, together, write_json, write_tex
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
-from fashioniq.metrics.significance import bootstrap_interval, holm, per_target, randomisation_p
+from fashioniq.metrics.significance import per_target, tested
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.tables import csv_table, latex_table, print_table
 from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
@@ -151,14 +151,9 @@ def _against_first(models: list[_Model], targets: list[str], settings: Compare) 
         }
         for model in models
     ]
-    for row, model in zip(rows[1:], models[1:], strict=True):
-        difference_N = per_target(model.value_B - models[0].value_B, targets)
-        row["difference"] = float(difference_N.mean())
-        row["interval"] = bootstrap_interval(difference_N, SAMPLES, settings.seed)
-        row["p"] = randomisation_p(difference_N, SAMPLES, settings.seed)
-    for row, corrected in zip(rows[1:], holm([row["p"] for row in rows[1:]]), strict=True):
-        row["p_corrected"] = corrected
-    return rows
+    differences = [per_target(model.value_B - models[0].value_B, targets) for model in models[1:]]
+    tests: list[dict[str, Any]] = [{}, *tested(differences, SAMPLES, settings.seed)]
+    return [row | test for row, test in zip(rows, tests, strict=True)]
 
 
 def _cells(row: dict[str, Any], decimals: int) -> list[str]:

@@ -1,6 +1,7 @@
 """Intervals that hold at every moment of an experiment, so that it may be looked at, and ended, at any time."""
 
 import math
+from bisect import bisect_left
 
 ERROR = 0.05  # probability that the interval ever misses the mean
 TIGHTEST = 1000  # observations at which it is narrowest
@@ -23,13 +24,6 @@ def half_width(count: int, variance: float, error: float = ERROR) -> float:
 
 def needed(mean: float, variance: float, error: float = ERROR) -> int | None:
     """Observations until the interval excludes zero, if mean and variance stay; None for a mean of zero."""
-    low, high = LEAST, LONGEST
-    if half_width(high, variance, error) >= abs(mean):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if half_width(middle, variance, error) < abs(mean):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    counts = range(LEAST, LONGEST + 1)
+    found = bisect_left(counts, True, key=lambda count: half_width(count, variance, error) < abs(mean))
+    return counts[found] if found < len(counts) else None

@@ -5,6 +5,7 @@ Inputs are paired differences of one measure, one per target.
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
     single = (min(1.0, (len(order) - smaller) * p_values[number]) for smaller, number in enumerate(order))
     corrected = dict(zip(order, accumulate(single, max), strict=True))
     return [corrected[number] for number in range(len(order))]
+
+
+def tested(differences: Sequence[NDArray[np.float64]], samples: int, seed: int) -> list[dict[str, Any]]:
+    """Mean, interval and p of each of several comparisons' paired differences, with p corrected for their number."""
+    rows = [
+        {
+            "difference": float(difference_N.mean()),
+            "interval": bootstrap_interval(difference_N, samples, seed),
+            "p": randomisation_p(difference_N, samples, seed),
+        }
+        for difference_N in differences
+    ]
+    corrected = holm([row["p"] for row in rows])
+    return [row | {"p_corrected": p} for row, p in zip(rows, corrected, strict=True)]
 
 
 def per_target(difference_B: NDArray[np.float64], target_B: Sequence[str]) -> NDArray[np.float64]:

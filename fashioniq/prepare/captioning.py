@@ -79,7 +79,6 @@ class Desk:
         self.pairs = list(pairs)
         self.files = CaptionFiles(catalog)
         self._path = self.files.folder / f"people.{file_name(catalog.category)}.json"
-        self._splits = list(dict.fromkeys(pair.split for pair in self.pairs))
         self._lease, self._clock = lease, clock
 
     def next(self, person: str) -> Lease | None:
@@ -88,7 +87,7 @@ class Desk:
         A person who has a pair already gets the same one.
         """
         with self.files.locked():
-            work, now = self._read(), self._clock()
+            work, now = read_work(self.files.catalog), self._clock()
             open_pairs = self._open(work)
             own = next((one for one in work.leases if one.person == person and one.pair in open_pairs), None)
             work.leases = [one for one in work.leases if one.until > now and one.pair in open_pairs]
@@ -128,7 +127,7 @@ class Desk:
         Returns whether there was one.
         """
         with self.files.locked():
-            work = self._read()
+            work = read_work(self.files.catalog)
             known = set(self.pairs)
             last = next(
                 (one for one in reversed(work.actions) if one.person == person and one.pair in known), None
@@ -144,13 +143,13 @@ class Desk:
     def open_pairs(self) -> list[Comparison]:
         """Pairs that are neither captioned nor skipped."""
         with self.files.threads:
-            return self._open(self._read())
+            return self._open(read_work(self.files.catalog))
 
     def progress(self, person: str = "") -> Progress:
         """Progress of all people, and the number of captions by one person."""
         with self.files.locked():
             people = self._people()
-            skipped = self._skipped(self._read())
+            skipped = self._skipped(read_work(self.files.catalog))
         pairs = set(self.pairs)
         done = pairs & people.keys()
         own = sum(person in people[pair] for pair in done)
@@ -167,13 +166,14 @@ class Desk:
         )
 
     def _people(self) -> dict[Comparison, list[str]]:
-        return {pair: names for split in self._splits for pair, names in self.files.by_people(split).items()}
+        splits = dict.fromkeys(pair.split for pair in self.pairs)
+        return {pair: names for split in splits for pair, names in self.files.by_people(split).items()}
 
     def _started(self, person: str, pair: Comparison) -> Work:
         """The work so far. Raises CaptionError if the person cannot caption the pair now."""
         if pair not in self.pairs:
             raise CaptionError("this pair is not among those to caption; reload the page")
-        work = self._read()
+        work = read_work(self.files.catalog)
         names = self.files.by_people(pair.split).get(pair)
         if names is not None and names != [person]:
             raise CaptionError("another person has captioned this pair meanwhile; yours was not saved")
@@ -194,9 +194,6 @@ class Desk:
     @staticmethod
     def _skipped(work: Work) -> dict[Comparison, str]:
         return {one.pair: one.person for one in work.actions if one.skipped}
-
-    def _read(self) -> Work:
-        return read_work(self.files.catalog)
 
     def _save(self, work: Work) -> None:
         write_json(self._path, msgspec.to_builtins(work), indent=None)

@@ -68,6 +68,7 @@ class _Checked:
     def check(self, subtask: Subtask, split: ConversationSplit) -> None:
         """Check the samples and the gallery of a sub-task and split."""
         path, targets = samples_file(self.folder, subtask, split), dict[str, str]()
+        gallery = gallery_file(self.folder, subtask, split)
         try:
             for number, sample in self._lines(path, ConversationSample, "a sample"):
                 if sample.id in self.places:
@@ -76,28 +77,20 @@ class _Checked:
                 if fault := fault_of_sample(sample, self.items, subtask, split):
                     self._found(path.name, number, fault)
                 targets.setdefault(sample.target, sample.id)
+            if targets and (split == "test" or gallery.exists()):  # only test is ranked
+                ids = read_json(gallery, "the gallery", list)
+                fault = fault_of_gallery(ids, self.items, split)
+                faults = (
+                    [fault]
+                    if fault
+                    else [
+                        f"expected the target {target!r} of {targets[target]!r}, found none"
+                        for target in sorted(targets.keys() - set(ids))
+                    ]
+                )
+                self.mistakes += [f"{gallery.name}: {fault}" for fault in faults]
         except UserError as error:
             self.mistakes.append(str(error))
-            return
-        if targets:
-            self._gallery(subtask, split, targets)
-
-    def _gallery(self, subtask: Subtask, split: ConversationSplit, targets: dict[str, str]) -> None:
-        path = gallery_file(self.folder, subtask, split)
-        if split == "train" and not path.exists():
-            return  # only test is ranked
-        try:
-            ids = read_json(path, "the gallery", list)
-        except UserError as error:
-            self.mistakes.append(str(error))
-            return
-        if fault := fault_of_gallery(ids, self.items, split):
-            self.mistakes.append(f"{path.name}: {fault}")
-            return
-        for target in sorted(targets.keys() - set(ids)):
-            self.mistakes.append(
-                f"{path.name}: expected the target {target!r} of {targets[target]!r}, found none"
-            )
 
     def review(self) -> None:
         """Check that the verdicts, if there are any, are about samples of the folder."""

@@ -4,7 +4,6 @@ The person's words stand beside the first picture, and after each later one that
 captioned pairs of the catalog as conversations of one round. There is no sub-task t: the words are about the pictures.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from fashioniq.categories import file_name
@@ -20,7 +19,7 @@ from fashioniq.data.conversation_records import (
     Text,
     TurnPicture,
 )
-from fashioniq.data.sessions import SESSION_SPLITS, Session, SessionStep, read_sessions
+from fashioniq.data.sessions import SESSION_SPLITS, SessionStep, read_sessions
 from fashioniq.files import UserError
 from fashioniq.prepare.conversation_files import Samples, caption_of, picture_from
 
@@ -54,7 +53,12 @@ def samples_of(catalog: Catalog, folder: Path) -> Samples:
     its last round, a sample of i, has i- before that. Sessions that have shown their target are left out. Raises
     UserError for a missing or malformed file, and without a session of m inside a split.
     """
-    named = list(_named(catalog, folder))
+    category = file_name(catalog.category)
+    named = [
+        (f"{split}_{category}_{session.first}_{session.target}_{number}", session)
+        for split in SESSION_SPLITS
+        for number, session in enumerate(read_sessions(folder, category, split))
+    ]
     made: dict[tuple[Subtask, ConversationSplit], list[ConversationSample]] = {
         (subtask, split): [] for subtask in SUBTASKS for split in SPLITS
     }
@@ -75,14 +79,6 @@ def samples_of(catalog: Catalog, folder: Path) -> Samples:
             step = SessionStep(pair.candidate, pair.captions)
             made["i", "train"].append(_sample(f"i-pair-{number}", "i", (step,), pair.target, "train"))
     return made
-
-
-def _named(catalog: Catalog, folder: Path) -> Iterator[tuple[str, Session]]:
-    """Sessions of both files with their names."""
-    category = file_name(catalog.category)
-    for split in SESSION_SPLITS:
-        for number, session in enumerate(read_sessions(folder, category, split)):
-            yield f"{split}_{category}_{session.first}_{session.target}_{number}", session
 
 
 def _sample(

@@ -120,12 +120,11 @@ def _wishes(product: DescribedProduct, chance: random.Random) -> tuple[str, list
     """The garment, such as "a dress", and the attributes to ask for in random order."""
     facts = facts_of(Described([[]] * len(product.labels)), product.described, chance)
     garments = [fact.what for fact in facts if fact.family == "garment"]
-    return (garments or ["something"])[0], [_absolute(fact) for fact in facts if fact.family != "garment"]
-
-
-def _absolute(fact: Fact) -> Fact:
-    """A fact that compares nothing: "is casual" for "is more casual"."""
-    return replace(fact, what=fact.what.removeprefix(f"{ENGLISH.more} "))
+    return (garments or ["something"])[0], [
+        replace(fact, what=fact.what.removeprefix(f"{ENGLISH.more} "))  # "is casual" for "is more casual"
+        for fact in facts
+        if fact.family != "garment"
+    ]
 
 
 def _hinted(fact: Fact, chance: random.Random) -> Fact:
