@@ -80,11 +80,8 @@ class Vocabulary:
         """Word ids of the first `length` words of each text, padded on the right: B×L."""
         import torch
 
-        words_BL = torch.full((len(texts), length), PAD, dtype=torch.long)
-        for row, text in enumerate(texts):
-            ids = self.ids(text)[:length]
-            words_BL[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-        return words_BL
+        rows = [(self.ids(text) + [PAD] * length)[:length] for text in texts]
+        return torch.tensor(rows, dtype=torch.long).reshape(len(texts), length)
 
     def decode(self, words_BL: Tensor) -> list[str]:
         """Texts of word ids, up to the first end or padding id."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fashioniq.data.conversation_records import Content, ConversationTurn, Text, TurnPicture
 from fashioniq.data.words import END, PAD, START, Vocabulary
@@ -148,15 +149,16 @@ class ChatTokens:
 
     def collate(self, sequences: Sequence[Tokenized]) -> TokenBatch:
         """Batch of sequences."""
-        length = max(len(one.ids) for one in sequences)
-        ids_BL = torch.full((len(sequences), length), PAD)
-        learned_BL, there_BL = (torch.zeros(ids_BL.shape, dtype=torch.bool) for _ in range(2))
-        for row, one in enumerate(sequences):
-            ids_BL[row, : len(one.ids)] = torch.tensor(one.ids)
-            learned_BL[row, : len(one.ids)] = torch.tensor(one.learned)
-            there_BL[row, : len(one.ids)] = True
+        ids = [torch.tensor(one.ids, dtype=torch.long) for one in sequences]
+        learned = [torch.tensor(one.learned, dtype=torch.bool) for one in sequences]
+        there = [torch.ones_like(one) for one in learned]
         images = [item for one in sequences for item in one.images]
-        return TokenBatch(ids_BL, learned_BL, there_BL, torch.tensor(images, dtype=torch.long))
+        return TokenBatch(
+            pad_sequence(ids, batch_first=True, padding_value=PAD),
+            pad_sequence(learned, batch_first=True),
+            pad_sequence(there, batch_first=True),
+            torch.tensor(images, dtype=torch.long),
+        )
 
     def _turn(self, turn: ConversationTurn, positions: Mapping[str, int]) -> Tokenized:
         spoken = turn.role == "assistant"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fashioniq.data.catalog import Pair
 from fashioniq.data.items import ItemInputs, Items
@@ -40,15 +41,8 @@ def caption_examples(
         [torch.full((len(words_RL), 1), START), words_RL, torch.full((len(words_RL), 1), PAD)], 1
     )
     framed_RL[torch.arange(len(words_RL)), length_R + 1] = END
-    most = max(len(pair.captions) for pair in captioned)
-    slot_R = torch.tensor(
-        [row * most + number for row, pair in enumerate(captioned) for number in range(len(pair.captions))]
-    )
-    words_NKL = (
-        torch.full((len(captioned) * most, framed_RL.shape[1]), PAD)
-        .index_copy(0, slot_R, framed_RL)
-        .unflatten(0, (-1, most))
-    )
+    of_pairs = framed_RL.split([len(pair.captions) for pair in captioned])
+    words_NKL = pad_sequence(of_pairs, batch_first=True, padding_value=PAD)
     reference_N = torch.tensor([position_of[pair.candidate] for pair in captioned])
     return reference_N, torch.tensor([position_of[str(pair.target)] for pair in captioned]), words_NKL
 

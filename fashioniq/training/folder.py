@@ -169,8 +169,10 @@ def begin_run(run: Path, settings: Training, facts: Mapping[str, Any] | None = N
                 f"cannot resume: {run / 'metrics.csv'} has no epoch; start another run with --run"
             )
         return is_first
-    has_model = (run / "model.json").exists() and not _died_in_first_epoch(run)
-    if (run / "last.ckpt").exists() or has_model:
+    # without a checkpoint, a training that was killed after its first weights begins again
+    if (run / "last.ckpt").exists() or (
+        (run / "model.json").exists() and len(_rows_before(run / "metrics.csv", math.inf)) != 1
+    ):
         raise UserError(
             f"{run} already has a run; continue it with --resume, choose another --run, or remove the folder"
         )
@@ -198,12 +200,6 @@ def _whole_batch(options: dict[str, Any]) -> float:
     """Examples per step of all processes; NaN if an option is not a number."""
     numbers = [options.get(key) for key in BATCH]
     return math.prod(one if isinstance(one, int) else math.nan for one in numbers)
-
-
-def _died_in_first_epoch(run: Path) -> bool:
-    """Whether a training was killed after its first weights and before its first checkpoint: it begins again."""
-    checkpoint, figures = run / "last.ckpt", run / "metrics.csv"
-    return figures.exists() and not checkpoint.exists() and len(_rows_before(figures, math.inf)) == 1
 
 
 def write_config(run: Path, settings: Training) -> None:
