@@ -154,8 +154,10 @@ def _write_answers(out: Path, task: SingleTurnTask, answers: QueryRanks) -> None
     run.
     """
     records = [
-        {**asdict(query), "rank": rank}
-        for query, rank in zip(task.queries, answers.known_ranks(), strict=True)
+        {**asdict(query), "rank": rank if rank < depth else None}
+        for query, rank, depth in zip(
+            task.queries, answers.rank_Q.tolist(), answers.depth_Q.tolist(), strict=True
+        )
     ]
     write_jsonl(out / f"ranks.{task.category}.jsonl", records)
     if answers.top is not None:

@@ -39,13 +39,6 @@ class QueryRanks:
     depth_Q: Tensor
     top: list[list[tuple[str, float]]] | None = None
 
-    def known_ranks(self) -> list[int | None]:
-        """Ranks, None where the ranking lacks the target."""
-        return [
-            rank if rank < depth else None
-            for rank, depth in zip(self.rank_Q.tolist(), self.depth_Q.tolist(), strict=True)
-        ]
-
 
 Search = Callable[
     [Sequence[str], Sequence[SingleTurnQuery]], QueryRanks

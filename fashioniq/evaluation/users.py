@@ -175,10 +175,13 @@ def _check(options: EvalDialogs, users: Sequence[str]) -> None:
 
 def _with_user(options: EvalDialogs, user: str) -> EvalDialogs:
     """Options of one of several users, without those for another kind of user."""
-    unused: dict[str, Any] = {"index" if user == "sessions" else "sessions": None}
-    if user != "human":
-        unused |= {"captions": "each"}
-    return replace(options, user=[user], **unused)
+    return replace(
+        options,
+        user=[user],
+        index=None if user == "sessions" else options.index,
+        sessions=options.sessions if user == "sessions" else None,
+        captions=options.captions if user == "human" else "each",
+    )
 
 
 def _columns(users: Sequence[str], trained: Sequence[str]) -> dict[str, list[str]]:

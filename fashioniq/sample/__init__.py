@@ -175,16 +175,15 @@ def _garment(category: str, number: int, seed: int) -> tuple[str, Garment, rando
 def _captioned_pairs(garments: dict[str, Garment], titles: dict[str, str], rng: random.Random) -> list[dict]:
     """Pairs with each product once as the target and the reference nearest by title, shuffled."""
     names = list(garments)
-    rows = []
-    for position, (reference,) in enumerate(reference_pairs([titles[name] for name in names])):
-        if reference >= 0:
-            target, candidate = names[position], names[reference]
-            rows.append(
-                {
-                    "target": target,
-                    "candidate": candidate,
-                    "captions": two_captions(garments[target], garments[candidate], rng),
-                }
-            )
+    references = reference_pairs([titles[name] for name in names])
+    rows = [
+        {
+            "target": target,
+            "candidate": names[reference],
+            "captions": two_captions(garments[target], garments[names[reference]], rng),
+        }
+        for target, (reference,) in zip(names, references, strict=True)
+        if reference >= 0
+    ]
     rng.shuffle(rows)
     return rows

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from fashioniq.sample.garments import Garment
+from fashioniq.sample.garments import COLOURS, Garment
 
 Clause = tuple[str, str]  # a verb ("is" or "has") and what follows it
-COLOUR_WORDS = {
+COLOUR_WORDS = {colour: (colour,) for colour in COLOURS} | {
     "navy": ("navy", "navy blue", "dark blue"), "blue": ("light blue", "blue", "sky blue"),
     "grey": ("grey", "gray"), "red": ("red", "bright red"), "pink": ("pink", "light pink"),
 }  # fmt: skip

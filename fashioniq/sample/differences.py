@@ -63,7 +63,7 @@ def _colour(target: Garment, candidate: Garment) -> list[Difference]:
         comparing += [("is", word), ("is", f"{word} in color"), ("is", f"a {word} color")]
     if target.colour == candidate.colour:
         return [Difference("colour", 1.2, comparing=tuple(comparing))] if comparing else []
-    names = COLOUR_WORDS.get(target.colour, (target.colour,))
+    names = COLOUR_WORDS[target.colour]
     solid = target.pattern == "solid"
     direct = [
         *(("is", name) for name in names),

@@ -97,7 +97,7 @@ def title_of(garment: Garment, rng: random.Random) -> str:
         if garment.category == "shirts"
         else ("Women's", "Women's", "Womens", "Juniors", "")
     )
-    colour = rng.choice(COLOUR_WORDS.get(garment.colour, (garment.colour,))).title()
+    colour = rng.choice(COLOUR_WORDS[garment.colour]).title()
     candidates = (
         (0.75, colour),
         (0.8, "" if garment.pattern == "solid" else garment.pattern.title()),

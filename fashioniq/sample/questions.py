@@ -51,7 +51,7 @@ def question_dialog(garment: Garment, rng: random.Random) -> tuple[Round, ...]:
 def _striking(garment: Garment) -> dict[str, tuple[Clause, ...]]:
     """Clauses for the salient attributes of a garment, by topic."""
     clauses = {
-        "colour": tuple(("is", name) for name in _colour_words(garment)),
+        "colour": tuple(("is", name) for name in COLOUR_WORDS[garment.colour]),
         "pattern": (("is", "plain"),)
         if garment.pattern == "solid"
         else filled(PATTERN_CLAUSES[garment.pattern], garment),
@@ -71,7 +71,7 @@ def topics_of(garment: Garment) -> dict[str, QuestionVariants]:
     patterns = ("plain", "no pattern") if plain else (garment.pattern, PATTERN_NOUNS[garment.pattern])
     topics = {
         "colour": QuestionVariants(
-            (f"what color is the {noun}?", "what is its main color?"), _colour_words(garment)
+            (f"what color is the {noun}?", "what is its main color?"), COLOUR_WORDS[garment.colour]
         ),
         "second": QuestionVariants(
             ("is there a second color?", "does it have another color?"),
@@ -123,10 +123,6 @@ def _detail(name: str, garment: Garment) -> QuestionVariants:
     )
     in_second = name in IN_SECOND_COLOUR and garment.pattern != "color block"
     return QuestionVariants(questions, ("yes", f"yes, {coloured if in_second else thing}"))
-
-
-def _colour_words(garment: Garment) -> tuple[str, ...]:
-    return COLOUR_WORDS.get(garment.colour, (garment.colour,))
 
 
 def _said(clauses: tuple[Clause, ...]) -> tuple[str, ...]:
