@@ -597,6 +597,52 @@ def _bert_tokenizer(folder):
     transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=512).save_pretrained(folder)
 
 
+def beit3_weights(places=24, width=128, layers=2, side=32):
+    """Random weights of a BEiT-3 for retrieval by their authors' names, with positions for texts of `places` tokens."""
+    import torch
+
+    layer = {"final_layer_norm.{}.": (width,), "self_attn_layer_norm.{}.": (width,), "self_attn.inner_attn_ln.{}.": (width,)}  # fmt: skip
+    layer |= {f"self_attn.{part}_proj.{{}}.": (width, width) for part in ("q", "k", "v", "out")}
+    layer |= {"ffn.{}.fc1.": (48, width), "ffn.{}.fc2.": (width, 48), "ffn.{}.ffn_layernorm.": (48,)}
+    shapes = {f"beit3.encoder.layers.{number}.{name}": shape for number in range(layers) for name, shape in layer.items()}  # fmt: skip
+    shapes["beit3.encoder.layer_norm.{}."] = (width,)
+    shapes = {name.format(letter): shape for name, shape in shapes.items() for letter in "AB"}
+    shapes = {f"{name}weight": shape for name, shape in shapes.items()} | {
+        f"{name}bias": shape[:1] for name, shape in shapes.items()
+    }
+    shapes |= {
+        "beit3.text_embed.weight": (len(WORDS) + 10, width),
+        "beit3.vision_embed.mask_token": (1, 1, width),
+        "beit3.vision_embed.cls_token": (1, 1, width),
+        "beit3.vision_embed.proj.weight": (width, 3, 16, 16),
+        "beit3.vision_embed.proj.bias": (width,),
+        "beit3.encoder.embed_positions.A.weight": (2 + 1 + (side // 16) ** 2, width),
+        "beit3.encoder.embed_positions.B.weight": (2 + places, width),
+        "language_head.weight": (width, width),
+        "vision_head.weight": (width, width),
+        "logit_scale": (),
+    }
+    torch.manual_seed(0)
+    return {name: torch.randn(shape) * 0.3 + ("norm.weight" in name) for name, shape in shapes.items()}
+
+
+@pytest.fixture(scope="session")
+def tiny_beit3(tmp_path_factory):
+    """The folder of a tiny BEiT-3: a checkpoint, and a sentencepiece model of the words of the tests."""
+    pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
+    pytest.importorskip("google.protobuf", reason="no protobuf: pip install '.[chat]'")
+    from safetensors.torch import save_file
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    folder = tmp_path_factory.mktemp("beit3")
+    save_file(beit3_weights(), folder / "beit3_tiny.safetensors")
+    model = import_protobuf().ModelProto()
+    for piece, kind in (("<unk>", 2), ("<s>", 3), ("</s>", 3), *((f"▁{word}", 1) for word in WORDS[5:])):
+        model.pieces.add(piece=piece, score=-1.0, type=kind)
+    (folder / "beit3.spm").write_bytes(model.SerializeToString())
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tiny_siglip(tmp_path_factory):
     """The folder of a tiny SigLIP."""

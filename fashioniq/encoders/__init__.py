@@ -20,7 +20,7 @@ TIMM_SIZE = 224  # pixels per side
 _FILES = ("config.json", "modules.json", "open_clip_config.json")
 ADVICE = (
     "give a CLIP, BLIP, SigLIP, BLIP-2, open_clip or sentence encoder by folder, Python package or Hugging Face name, "
-    "a timm name, http://…/v1#MODEL, or metadata"
+    "a folder with BEiT-3, a timm name, http://…/v1#MODEL, or metadata"
 )
 
 
@@ -77,6 +77,10 @@ def _load(name: str, weights: Path | None, device: "torch.device | str") -> "Enc
         return transformers.load(place, kind, weights, device)
     if weights:
         raise UserError(f"--weights {weights} cannot replace those of {name}; give a folder with the weights")
+    if any(Path(place).glob("beit3*")):
+        from fashioniq.encoders import beit3
+
+        return beit3.load(Path(place), device)
     if _read(place, "modules.json") is not None or kind in sentence.TYPES:
         return sentence.load(place, kind, lambda file: _read(place, file), device)
     if not kind:

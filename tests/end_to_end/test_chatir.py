@@ -245,7 +245,7 @@ def test_the_run_file_ranks_as_the_dialogs_say(few, evaluate):
         assert [name for _, name, _ in ranking[:10]] == dialog["top"]
 
 
-@pytest.mark.parametrize("kind", ["clip", "blip"])
+@pytest.mark.parametrize("kind", ["clip", "blip", "beit3"])
 def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, extract, request, capsys):
     folder = request.getfixturevalue(f"tiny_{kind}")
     out = evaluate(encoder=folder, images=few, features=extract(folder))
@@ -272,7 +272,7 @@ def test_pictures_and_texts_go_all_the_way(kind, few, evaluate, extract, request
     assert np.abs(np.array(found) - ranks).max() <= 1  # near-ties of few colours
 
 
-@pytest.mark.parametrize("kind", ["clip", "blip"])
+@pytest.mark.parametrize("kind", ["clip", "blip", "beit3"])
 def test_a_text_half_that_was_trained_on_is_saved_and_evaluated(
     kind, few, evaluate, extract, project, request
 ):

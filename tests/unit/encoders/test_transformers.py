@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from fashioniq.encoders.transformers import blip_names  # noqa: E402
 
 TEXTS = ["a red dress", "a red dress, is it long? yes", "blue"]
-FAMILIES = ["clip", "siglip", "blip", "blip2"]
+FAMILIES = ["clip", "siglip", "blip", "blip2", "beit3"]
 
 
 def images(count, size=(50, 40)):
