@@ -54,7 +54,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def tested(differences: Sequence[NDArray[np.float64]], samples: int, seed: int) -> list[dict[str, Any]]:
     """Mean, interval and p of each of several comparisons' paired differences, with p corrected for their number."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "difference": float(difference_N.mean()),
             "interval": bootstrap_interval(difference_N, samples, seed),
