@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, delete, insert, select
 
 from fashioniq.service.store import tables
-from fashioniq.service.store.engine import PAUSE, available, concerns_all, converted, engine_of
+from fashioniq.service.store.engine import PAUSE, available, concerns_all, converted, engine_of, is_forbidden
 from fashioniq.service.store.rows import (
     EventRow,
     ExperimentRow,
@@ -98,8 +98,13 @@ class Database:
         try:
             with available():
                 update_schema(store.engine, create)
-        except BaseException:
+        except BaseException as error:
             store.engine.dispose()
+            if is_forbidden(error.__cause__):
+                place = store.engine.url.render_as_string()
+                raise Unavailable(
+                    f"{error}; check that this user may write {place} and its folder"
+                ) from error
             raise
         store._writer.start()
         return store

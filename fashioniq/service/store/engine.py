@@ -200,6 +200,12 @@ def converted(error: BaseException) -> BaseException:
     return Unavailable(f"the database is not available ({one_line(reason)})")
 
 
+def is_forbidden(error: BaseException | None) -> bool:
+    """Whether SQLite failed as its file or folder cannot be opened or written."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
 def concerns_all(error: Exception) -> bool:
     """Whether an error in one write, such as a full disk, ends the transaction of the group."""
     return isinstance(error, SQLAlchemyError) and not isinstance(

@@ -107,3 +107,9 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Store.open(url)
         assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_may_not_be_written_is_named(tmp_path):
+    (tmp_path / "service.db").mkdir()  # root may write any file
+    with pytest.raises(Unavailable, match=rf"may write sqlite:///{tmp_path}/service.db and its folder$"):
+        Store.open(f"sqlite:///{tmp_path}/service.db")
