@@ -99,8 +99,7 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
         timeout_graceful_shutdown=WORK,
         h11_max_incomplete_event_size=HEADERS,
     )
-    host, port = listening.getsockname()[:2]
-    address = f"http://{host}:{port}/shop"
+    address = _page_at(listening)
     print(f"Serving {', '.join(models.categories)} at {address} (Ctrl-C ends it)", flush=True)
     if opened:
         opened(address)
@@ -163,3 +162,9 @@ def _listen(host: str, port: int) -> socket.socket:
     # asyncio does this for its own sockets only; without it, every answer takes 40 ms more
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
+
+
+def _page_at(listening: socket.socket) -> str:
+    """Address of the page, with IPv6 in brackets."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/shop"
