@@ -71,7 +71,7 @@ class Experiments:
         self._checked: dict[str, tuple[Served, Served]] = {}
         self._reloaded: dict[str, tuple[Served, Served]] = {}  # of experiments whose products differed
         self._refused: dict[str, str] = {}  # why experiments get no conversations
-        self._gone: set[str] = set()  # versions that could not be loaded, which is not tried again
+        self._gone: set[str] = set()  # versions whose loading failed unexpectedly
 
     def refresh(self) -> None:
         """Take over which experiments need conversations, and load their challengers."""
@@ -141,16 +141,12 @@ class Experiments:
         return pair
 
     def _model(self, version: str) -> Served:
-        """A model. Raises Problem if it cannot be loaded, which may take long and is tried once."""
+        """A model. Raises Problem if it cannot be loaded; what failed unexpectedly is not tried again."""
         if version in self._gone:
             raise Problem("model-retired")
         try:
             return self.models.version(version)
-        except Problem as problem:
-            if problem.code in ("model-retired", "unknown-model"):
-                self._gone.add(version)
-            raise
-        except Unavailable:
+        except (Problem, Unavailable):  # such as a folder that was moved, and may be put back
             raise
         except Exception as error:
             log.warning("%s cannot be loaded: %s", version, type(error).__name__)

@@ -212,6 +212,20 @@ def test_a_challenger_that_cannot_be_loaded_gets_no_conversations(service, clien
     assert service.store.turns(old.id)[1].shown[0]["failed"] == 1
 
 
+def test_a_challenger_whose_folder_was_put_back_gets_conversations_again(service, service_of, monkeypatch):
+    begun(service)
+    restarted = service_of(())
+    with monkeypatch.context() as patch:
+        patch.setattr(restarted.models, "_load", Mock(side_effect=UserError("no such folder")))
+        restarted.models._versions.pop(CHALLENGER, None)
+        restarted.experiments.refresh()
+    active = restarted.models.active("dresses")
+    assert restarted.experiments.assigned(active, "ses_1", "service", "api").arm is None
+    restarted.models.register(restarted.models.folder / "dresses-1")
+    restarted.experiments.refresh()
+    assert restarted.experiments.assigned(active, "ses_1", "service", "api").arm == "both"
+
+
 def test_another_active_model_ends_the_assignment(service, client):
     begun(service)
     service.models.register(service.models.folder / "dresses-2")
