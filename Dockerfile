@@ -1,8 +1,8 @@
 # The live service. Not built in CI: it has no Docker.
 #   docker build -t fashioniq .
 #   docker run -p 8000:8000 -v ./runs:/srv/runs -v ./data:/srv/data fashioniq --run runs/retriever-dresses
-# Without the volumes and --run, it serves the models that are active in the database. Requests from outside the
-# container need an API key: docker exec CONTAINER fashioniq api-key
+# The user of the container, of id 1000, must be able to write ./runs, where the database is. Without --run, it serves
+# the models that are active there. Requests from outside the container need a key: docker exec CONTAINER fashioniq api-key
 FROM python:3.11-slim
 
 COPY setup.cfg pyproject.toml README.md LICENSE constraints.txt /src/
@@ -10,7 +10,7 @@ COPY fashioniq /src/fashioniq
 RUN pip install --no-cache-dir --constraint /src/constraints.txt \
         --extra-index-url https://download.pytorch.org/whl/cpu '/src[cpu,postgres]' \
     && rm -r /src \
-    && useradd --create-home shop && mkdir /srv/runs /srv/data && chown shop /srv/runs /srv/data
+    && useradd --create-home --uid 1000 shop && mkdir /srv/runs /srv/data && chown shop /srv/runs /srv/data
 
 USER shop
 WORKDIR /srv
