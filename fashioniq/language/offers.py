@@ -1,30 +1,33 @@
 """Limits of price, size and stock in a text."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from price_parser import Price
 
 from fashioniq.language.grammar import Grammar, split
-from fashioniq.language.tokens import folded, tokens_of
+from fashioniq.language.scan import Unit
+from fashioniq.language.terms import GARMENT
+from fashioniq.language.tokens import Token, folded, tokens_of
 from fashioniq.language.wishes import PRICE, SIZE, STOCK, OfferLimits
 
 _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
 _ABOUT = 0.2  # what "about 50" allows above and below
 _WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
+_NEAR = 2  # words between which a size or "cheaper" and what denies it lie: "not in size M"
 Span = tuple[int, int]
 
 
 class OfferReader:
-    """Finds prices, sizes and stock with the phrases of a language. They are not negated."""
+    """Finds prices, sizes and stock with the phrases of a language, and what denies them with the units of a text."""
 
-    def __init__(self, rules: Grammar) -> None:
+    def __init__(self, rules: Grammar, units: Callable[[Sequence[Token]], Sequence[Unit]]) -> None:
         given: Mapping[str, Any] = rules.offers
         currencies = {
             word.lower(): code for code, words in given["currencies"].items() for word in split(words)
         }
-        self._currency_of, self._roles, self._nouns = currencies, rules.roles, rules.nouns
+        self._currency_of, self._units = currencies, units
         money = rf"(?:{_any(currencies, bounded=False)})(?![^\W\d_])"
         before, after = rf"(?:(?P<money%s>{money})\s*)?", rf"(?:\s*(?P<currency%s>{money}))?"
         said = {word: int(number) for number, words in given["numbers"].items() for word in split(words)}
@@ -41,15 +44,15 @@ class OfferReader:
         def bound(name: str) -> str:
             return amount % (name, name, name)
 
-        units = rf"(?!\s*-?\s*(?:{_any(split(given['units']))}))"
+        counted = rf"(?!\s*-?\s*(?:{_any(split(given['units']))}))"
         self._range = _compile(
             rf"(?:(?P<word>{_any(split(given['between']))})\s*)?{bound('1')}"
-            rf"\s*(?:{_any(split(given['to']), bounded=False)})\s*{bound('2')}{units}"
+            rf"\s*(?:{_any(split(given['to']), bounded=False)})\s*{bound('2')}{counted}"
         )
         about = _any(split(given["about"]))
         self._price = _compile(
             rf"(?:(?:(?P<most>{_any(split(given['most']))})|(?P<least>{_any(split(given['least']))})"
-            rf"|(?P<about>{about}))\s*:?\s*(?:(?P<roughly>{about})\s*)?)?{bound('')}{units}"
+            rf"|(?P<about>{about}))\s*:?\s*(?:(?P<roughly>{about})\s*)?)?{bound('')}{counted}"
             rf"(?:\s*(?:(?P<most_after>{_any(split(given['most_after']))})|(?P<least_after>{_any(split(given['least_after']))})))?"
         )
         self._minding = {folded(word) for word in split(given["minding"])}
@@ -58,7 +61,7 @@ class OfferReader:
         self._dear, self._level = _compile(_any(dearer)), _compile(_any((*cheaper, *dearer)))
         names = {_plain(word): size for size, words in given["sizes"].items() for word in split(words)}
         self._sizes = names
-        size = rf"(?:{_any(names)}|\d{{1,3}}(?:[.,]5)?(?:/\d\d)?(?![\w%]|[.,]\d))"
+        size = rf"(?:{_any(names)}|\d{{1,3}}(?:[.,]5)?(?:/\d\d)?(?![\w%]|[.,]\d|\s*{money}))"
         sizes = rf"(?P<sizes>{size}(?:\s*(?:{_any(split(given['or']), bounded=False)})\s*{size})*)"
         end = rf"(?=\s*(?:$|[.,;:!?)]|(?:{_any(split(given['size_end']))})))"
         self._size = _compile(rf"(?:{_any(split(given['size']))})\s*:?\s*{sizes}")
@@ -81,8 +84,9 @@ class OfferReader:
             if self._take(pattern, text, spans):
                 back.add(what)
         limits = OfferLimits(in_stock=bool(self._take(self._stock, text, spans)))
-        limits = self._read_sizes(self._read_price(limits, text, spans), text, spans)
-        if levels := self._take(self._level, text, spans):  # "not so cheap" is not "cheap"
+        limits = self._read_price(self._read_sizes(limits, text, spans), text, spans)
+        levels = self._take(self._level, text, spans)  # "not so cheap" is not "cheap"
+        if levels := [match for match in levels if not self._is_denied(match, spans, _NEAR)]:
             dearer = all(self._dear.fullmatch(match[0]) for match in levels)
             limits = limits._replace(cheaper=1 if dearer else -1)
         return limits, spans, back
@@ -131,30 +135,32 @@ class OfferReader:
             return limits
         if currency is None and "least" in words and self._aged.search(match.string[: match.start()]):
             return limits  # "for women over 50"
-        refused = self._refused(match.string[: match.start()]) if "least" in words else None
-        spans.append((match.start() if refused is None else refused, match.end()))
+        spans.append(match.span())
         limits = limits._replace(currency=currency or limits.currency)
         if words.keys() & {"least_after"} or (words.keys() & {"least"} and "most_after" not in words):
-            if refused is None:
-                return limits._replace(least_minor=minor)
-            return limits._replace(most_minor=minor)
+            if "least" in words and self._is_denied(match, spans):
+                return limits._replace(most_minor=minor)
+            return limits._replace(least_minor=minor)
         if "about" in words:
             return limits._replace(
                 least_minor=round(minor * (1 - _ABOUT)), most_minor=round(minor * (1 + _ABOUT))
             )
         return limits._replace(most_minor=minor)
 
-    def _refused(self, text: str) -> int | None:
-        """Place of what denies the price after a text, or None: "don't want to spend"."""
-        after = ""
-        for token in reversed(tokens_of(text)):
-            roles = self._roles.get(token.key, ())
-            if {"not", "no"}.intersection(roles):  # but "no at least 50", "no problem if it is over 50"
-                return None if "answer" in roles and after not in self._nouns else token.start
-            if token.key in self._minding or not (roles or token.key in self._nouns):
-                return None
-            after = token.key
-        return None
+    def _is_denied(self, match: re.Match[str], spans: list[Span], near: int | None = None) -> bool:
+        """Whether one of the `near` units before a match denies it: "no red dresses over 50". It is taken, too."""
+        named = False
+        for unit in self._units(tokens_of(match.string[: match.start()]))[::-1][:near]:
+            if unit.roles & {"not", "no"}:
+                if "answer" in unit.roles and not named:
+                    return False  # "no at least 50"
+                spans.append((unit.start, unit.end))
+                return True
+            named = named or bool(unit.noun or (unit.term and unit.term.family == GARMENT))
+            ends = unit.mark or unit.roles & {"and", "but"} or unit.key in self._minding
+            if ends or not (unit.roles or named):
+                return False  # "no problem if it is over 50", "no lace over 50"
+        return False
 
     def _currency(self, match: re.Match[str], number: str) -> str | None:
         said = match[f"money{number}"] or match[f"currency{number}"]
@@ -171,6 +177,8 @@ class OfferReader:
         found: list[str] = []
         for pattern in (self._size, self._size_in, self._size_one):
             for match in self._take(pattern, text, spans):
+                if self._is_denied(match, spans, _NEAR):
+                    continue
                 found += self._named(match["sizes"] or match["letter"])
         return limits._replace(sizes=tuple(dict.fromkeys(found)))
 

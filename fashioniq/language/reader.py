@@ -22,7 +22,7 @@ class Reader:
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
         self._scanner = Scanner(lexicon)
-        self._offers = OfferReader(lexicon.grammar)
+        self.offers = OfferReader(lexicon.grammar, self._scanner.matched)
         self._cached = lru_cache(maxsize=20_000)(self._read)
 
     def read(self, text: str) -> ParsedRequest:
@@ -30,7 +30,7 @@ class Reader:
         return self._cached(text)
 
     def _read(self, text: str) -> ParsedRequest:
-        limits, taken, back = self._offers.read(text)
+        limits, taken, back = self.offers.read(text)
         tokens = [
             token
             for token in tokens_of(text)
@@ -38,7 +38,7 @@ class Reader:
         ]
         units = self._scanner.units(tokens)
         if any(token.said for unit in units for token in unit.tokens):  # "cheeper"
-            limits, taken, back = self._offers.read(_corrected(text, units))
+            limits, taken, back = self.offers.read(_corrected(text, units))
             units = [
                 unit for number, unit in enumerate(units) if not _taken(text, units[:number], unit, taken)
             ]

@@ -66,7 +66,7 @@ class Scanner:
 
     def units(self, tokens: Sequence[Token]) -> list[Unit]:
         """Units of these tokens; unknown words are corrected first."""
-        units = self._matched(tokens)
+        units = self.matched(tokens)
         doubtful = [
             unit
             for unit in units
@@ -75,7 +75,7 @@ class Scanner:
         if doubtful:
             meant = {unit.tokens[0]: words for unit in doubtful if (words := self._meant(unit)) is not None}
             if meant:
-                units = self._matched(
+                units = self.matched(
                     [new for token in tokens for new in _replaced(token, meant.get(token, ()))]
                 )
         return self._names(self._persons(self._shades(self._heads(units))))
@@ -93,7 +93,8 @@ class Scanner:
         one = len(unit.tokens) == 1 and unit.term is not None and unit.term.family == GARMENT
         return one and bool(self.rules.links)
 
-    def _matched(self, tokens: Sequence[Token]) -> list[Unit]:
+    def matched(self, tokens: Sequence[Token]) -> list[Unit]:
+        """Units of these tokens as they are written."""
         units: list[Unit] = []
         at = 0
         while at < len(tokens):

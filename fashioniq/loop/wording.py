@@ -20,7 +20,6 @@ from fashioniq.data.catalog import Catalog, text_of
 from fashioniq.data.wording import OUTWEIGHS, Weights, obeying
 from fashioniq.data.words import Vocabulary, tokenize
 from fashioniq.language.lexicon import Lexicon
-from fashioniq.language.offers import OfferReader
 from fashioniq.language.reader import Reader
 from fashioniq.language.terms import COLOR
 from fashioniq.language.tokens import keys_of
@@ -80,7 +79,7 @@ class Wording:
         self._learned = None if learned is None else frozenset(learned)
         self.lexicon, self.weights = lexicon, weights
         self._reader = Reader(lexicon)
-        self.size_name = OfferReader(lexicon.grammar).size_name  # of a size as it is written
+        self.size_name = self._reader.offers.size_name  # of a size as it is written
         self._labels, self._seen, self._said = ProductLabels(labels), seen, frozenset(said)
         self._size = len(self._labels)
         self._some_unknown = bool(self._said) or bool(self._labels.unknown_N.any())

@@ -24,6 +24,9 @@ ENGLISH = {
     "I don't mind spending more than 100": OfferLimits(least_minor=10000),
     "no lace over 50": OfferLimits(least_minor=5000),
     "I wouldn't mind paying more than 100": OfferLimits(least_minor=10000),
+    "no dresses over 100 euros": OfferLimits(most_minor=10000, currency="EUR"),
+    "no red dresses over 100": OfferLimits(most_minor=10000),
+    "I don't want it cheaper, but over 100": OfferLimits(least_minor=10000),
     "no problem if it is over 100": OfferLimits(least_minor=10000),
     "no I want at least 50": OfferLimits(least_minor=5000),
     "not under 20 euros": OfferLimits(least_minor=2000, currency="EUR"),
@@ -93,6 +96,9 @@ GERMAN = {
     "biliger": OfferLimits(cheaper=-1),
     "fuer 40 Euro": OfferLimits(most_minor=4000, currency="EUR"),
     "sofort lieferbar": OfferLimits(in_stock=True),
+    "keine Kleider über 100 Euro": OfferLimits(most_minor=10000, currency="EUR"),
+    "habt ihr nichts über 100 Euro?": OfferLimits(least_minor=10000, currency="EUR"),
+    "Bluse gr 40 bis 50€": OfferLimits(most_minor=5000, currency="EUR", sizes=("40",)),
 }
 NONE = [
     "in red",
@@ -109,6 +115,8 @@ NONE = [
     "in a small floral print",
     "short sleeves",
     "a red dress",
+    "not cheaper",
+    "red, not in size M",
 ]
 
 
