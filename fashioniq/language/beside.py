@@ -80,11 +80,12 @@ def colors_part(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
 
 
 def inflected(units: Sequence[Unit], at: int) -> bool:
-    """Whether a comparative is none: "ein enger Rock" has the form of "enger"."""
+    """Whether a comparative is none: "ein enger Rock" and "kein enger Rock" have the form of "enger"."""
     if units[at].term is None or not at or at + 1 == len(units):
         return False
     following = units[at + 1].term
-    return "article" in units[at - 1].roles and following is not None and following.family == GARMENT
+    before = bool(units[at - 1].roles & {"article", "no"})
+    return before and following is not None and following.family == GARMENT
 
 
 def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
