@@ -159,8 +159,40 @@ class Scope:
     def _colors_part(self, unit: Unit) -> bool:
         if unit.term is None or unit.term.family != COLOR:
             return False
-        at = next(number for number, one in enumerate(self.units) if one.start == unit.start)
-        return beside.colors_part(self.units, at, self.lexicon)
+        return beside.colors_part(self.units, self._place(unit), self.lexicon)
+
+    def _place(self, unit: Unit) -> int:
+        return next(number for number, one in enumerate(self.units) if one.start == unit.start)
+
+    def _shade(self) -> None:
+        """Make a step of lightness beside a wanted color a shade of it: "green but darker"."""
+        items, self.items = self.items, []
+        for item in items:
+            shaded = self._shaded(self.items[-1], item) if self.items else None
+            self.items[len(self.items) - bool(shaded) :] = [shaded or item]
+
+    def _shaded(self, one: ScopedUnit, other: ScopedUnit) -> ScopedUnit | None:
+        said, step = (other, one) if one.step else (one, other)
+        unit, at = said.unit, self._place(step.unit)
+        if said.step or said.denied or not unit.term or unit.term.family != COLOR or unit.scaled:
+            return None
+        if unit.tokens[0].key in self.rules.shades:
+            return None  # "light grey, not dark"
+        part = beside.part_beside(self.units, at, self.lexicon) or self._colors_part(unit)
+        if part or not step.step or step.step[0] != COLOR or not step.step[1] or step.denied:
+            return None
+        between = self.units[self._place(one.unit) + 1 : self._place(other.unit)]
+        ends = {"and"} if said is one else {"and", "but", "assert"}
+        if any(part.roles & ends or (part.mark and said is other) for part in between):
+            return None  # "lighter and grey", "darker with a red print"
+        named = {1: "light", -1: "dark"}[step.step[1]]
+        shade = next(word for word, name in self.rules.shades.items() if name == named)
+        words = (shade, *(token.key for token in unit.tokens))
+        terms = (self.lexicon.find(words), self.lexicon.color_of(words))
+        term = next((term for term in terms if term is not None and term.labels), unit.term)
+        if term.labels == unit.term.labels <= self.lexicon.half(COLOR, -step.step[1]):
+            return step  # "the black is too dark"
+        return said._replace(unit=unit._replace(term=term))
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""

@@ -24,6 +24,7 @@ class Sentence(Scope):
             if at not in self._used:
                 self._read(at, unit)
         self._border()
+        self._shade()
 
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
