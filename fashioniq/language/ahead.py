@@ -9,6 +9,7 @@ from fashioniq.language.terms import COLOR, GARMENT, LENGTH
 from fashioniq.language.tokens import Token
 
 _SAYS_NOTHING = frozenset(["article", "filler", "shown"])
+MODIFY = frozenset([COLOR, "pattern", "fabric"])  # families of words between "longer" or "my" and a noun
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
 
@@ -112,6 +113,21 @@ def left_out(units: Sequence[Unit], at: int) -> bool:
     """Whether "leave" is followed by something and by "out" or "off"."""
     one = next_said(units, at)
     return one is not None and any("out" in unit.roles for unit in units[one + 1 : one + 2])
+
+
+def owned(units: Sequence[Unit], at: int) -> list[int]:
+    """Places of what tells which other thing is meant: "my brown boots", "a black bag and black shoes"."""
+    found: list[int] = []
+    near: list[int] = []
+    for number, unit in enumerate(units[at + 1 :], at + 1):
+        garment = unit.term is not None and unit.term.family == GARMENT
+        if garment or (unit.term is not None and unit.term.family in MODIFY and not unit.noun):
+            near.append(number)
+        if unit.unknown or garment:
+            found, near = found + near, []
+        elif number not in near and not unit.roles & {"article", "and"}:
+            break
+    return found
 
 
 def another_color(units: Sequence[Unit], at: int) -> bool:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from fashioniq.language.ahead import asserts, next_said
+from fashioniq.language.ahead import MODIFY, asserts, next_said
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, NAME
 
 _PARTS = frozenset(["detail", "neck", "sleeves"])
-_MODIFY = frozenset([COLOR, "pattern", "fabric"])  # of what may be between "longer" and "sleeves"
 _ENDS = frozenset(["and", "or", "but", "assert"])
 
 
@@ -18,7 +17,7 @@ def noun_beside(units: Sequence[Unit], at: int) -> str:
     for unit in units[at + 1 : at + 4]:
         if unit.noun and unit.noun != NAME:  # no scale has names
             return unit.noun if unit.noun == "sleeves" or not modified else ""
-        modifies = unit.term is not None and unit.term.family in _MODIFY
+        modifies = unit.term is not None and unit.term.family in MODIFY
         if unit.mark or unit.step or (unit.term and not modifies) or unit.roles & _ENDS:
             break
         modified = modified or modifies

@@ -63,6 +63,8 @@ class Sentence(Scope):
             self._complains = True
         elif "why" in roles:
             self._complains = True
+        elif "owns" in roles and (owned := ahead.owned(self.units, at)):
+            self._used.update(owned)
         elif self._takes_back(at, roles):
             return True
         elif "corrects" in roles:
