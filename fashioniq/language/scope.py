@@ -173,24 +173,24 @@ class Scope:
 
     def _shaded(self, one: ScopedUnit, other: ScopedUnit) -> ScopedUnit | None:
         said, step = (other, one) if one.step else (one, other)
-        unit, at = said.unit, self._place(step.unit)
-        if said.step or said.denied or not unit.term or unit.term.family != COLOR or unit.scaled:
-            return None
-        if unit.tokens[0].key in self.rules.shades:
-            return None  # "light grey, not dark"
-        part = beside.part_beside(self.units, at, self.lexicon) or self._colors_part(unit)
-        if part or not step.step or step.step[0] != COLOR or not step.step[1] or step.denied:
-            return None
+        unit, (family, direction) = said.unit, step.step or ("", 0)
         between = self.units[self._place(one.unit) + 1 : self._place(other.unit)]
-        ends = {"and"} if said is one else {"and", "but", "assert"}
-        if any(part.roles & ends or (part.mark and said is other) for part in between):
-            return None  # "lighter and grey", "darker with a red print"
-        named = {1: "light", -1: "dark"}[step.step[1]]
+        ends = {"and"} if said is one else {"and", "but", "assert"}  # "darker with a red print"
+        if (
+            any(part.roles & ends or (part.mark and said is other) for part in between)
+            or (said.step or said.denied or step.denied or family != COLOR or not direction)
+            or (unit.term is None or unit.term.family != COLOR or unit.scaled)
+            or unit.tokens[0].key in self.rules.shades  # "light grey, not dark"
+            or beside.part_beside(self.units, self._place(step.unit), self.lexicon)
+            or self._colors_part(unit)
+        ):
+            return None
+        named = {1: "light", -1: "dark"}[direction]
         shade = next(word for word, name in self.rules.shades.items() if name == named)
         words = (shade, *(token.key for token in unit.tokens))
         terms = (self.lexicon.find(words), self.lexicon.color_of(words))
         term = next((term for term in terms if term is not None and term.labels), unit.term)
-        if term.labels == unit.term.labels <= self.lexicon.half(COLOR, -step.step[1]):
+        if term.labels == unit.term.labels <= self.lexicon.half(COLOR, -direction):
             return step  # "the black is too dark"
         return said._replace(unit=unit._replace(term=term))
 

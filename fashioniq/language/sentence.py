@@ -28,6 +28,8 @@ class Sentence(Scope):
 
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
+            if any("that" in other.roles for other in self.units[at + 1 : at + 2]):
+                return  # "schade, dass es keine Taschen hat"
             if unit.mark == ",":
                 self._joint = ","
                 if not (self._denial and ahead.listed(self.units, at, self._parts_listed())):
@@ -61,7 +63,8 @@ class Sentence(Scope):
         elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
             self._deny(kind)
             self._complains = True
-        elif "why" in roles:
+        elif "why" in roles or ("that" in roles and self._denial and not self._seen):
+            self._deny("not", at)
             self._complains = True
         elif "owns" in roles and (owned := ahead.owned(self.units, at)):
             self._used.update(owned)
@@ -122,8 +125,6 @@ class Sentence(Scope):
             self._deny("less", at)
         elif "so" in roles and self._denial in ("not", "except") and not self._seen:
             self._less = True
-        elif "so" in roles and self._complains and not self._denial:
-            self._deny("less")  # "why so short?"
         elif roles & {"assert", "more"}:
             if self._seen:
                 self._denial, self._less = "", False
@@ -167,8 +168,10 @@ class Sentence(Scope):
             "assert" in unit.roles and len(unit.tokens) > 1 for unit in self.units[at + 1 : at + 2]
         ):
             return  # "no I want red"
-        if self._denial and not self._seen and kind in ("without", "less") and self._denial != "less":
-            self._denial = ""  # "not without pockets"
+        roles = self.units[at].roles
+        again = kind in ("without", "less", "except") or (self._complains and "list" in roles)
+        if self._denial and not self._seen and again and self._denial != "less":
+            self._denial = ""  # "not without pockets", "why does it have no pockets"
             return
         if kind == "not" and self._denial and not self._seen:
             return
