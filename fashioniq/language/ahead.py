@@ -100,6 +100,14 @@ def unknown(units: Sequence[Unit], at: int) -> bool:
     return any(unit.unknown for unit in clause)
 
 
+def opinion(units: Sequence[Unit], at: int) -> bool:
+    """Whether what is before a place is bad or too much of something: "red is ugly", "black is too sad"."""
+    return next_said(units, at) is None and (
+        "bad" in units[at].roles
+        or ("too" in units[at].roles and any(unit.unknown for unit in units[at + 1 : at + 2]))
+    )
+
+
 def turns(units: Sequence[Unit], since: int, at: int, kind: str) -> bool:
     """Whether a denial, of something without labels, ends at "and", as a verb or a denying word follows."""
     between = [unit for unit in units[since + 1 : at] if "article" not in unit.roles]
@@ -117,8 +125,7 @@ def left_out(units: Sequence[Unit], at: int) -> bool:
 
 def owned(units: Sequence[Unit], at: int) -> list[int]:
     """Places of what tells which other thing is meant: "my brown boots", "a black bag and black shoes"."""
-    found: list[int] = []
-    near: list[int] = []
+    found, near = list[int](), list[int]()
     for number, unit in enumerate(units[at + 1 :], at + 1):
         garment = unit.term is not None and unit.term.family == GARMENT
         if garment or (unit.term is not None and unit.term.family in MODIFY and not unit.noun):

@@ -152,13 +152,11 @@ class OfferReader:
         named = False
         for unit in self._units(tokens_of(match.string[: match.start()]))[::-1][:near]:
             if unit.roles & {"not", "no"}:
-                if "answer" in unit.roles and not named:
-                    return False  # "no at least 50"
-                spans.append((unit.start, unit.end))
-                return True
+                spans += (denial := [(unit.start, unit.end)] * (named or "answer" not in unit.roles))
+                return bool(denial)  # but "no at least 50"
             named = named or bool(unit.noun or (unit.term and unit.term.family == GARMENT))
-            ends = unit.mark or unit.roles & {"and", "but"} or unit.key in self._minding
-            if ends or not (unit.roles or named):
+            known = bool(unit.roles) or (named and not unit.mark)
+            if not known or unit.roles & {"and", "but"} or unit.key in self._minding:
                 return False  # "no problem if it is over 50", "no lace over 50"
         return False
 
@@ -177,9 +175,8 @@ class OfferReader:
         found: list[str] = []
         for pattern in (self._size, self._size_in, self._size_one):
             for match in self._take(pattern, text, spans):
-                if self._is_denied(match, spans, _NEAR):
-                    continue
-                found += self._named(match["sizes"] or match["letter"])
+                said = match["sizes"] or match["letter"]
+                found += [] if self._is_denied(match, spans, _NEAR) else self._named(said)
         return limits._replace(sizes=tuple(dict.fromkeys(found)))
 
     def _named(self, sizes: str) -> list[str]:

@@ -157,9 +157,11 @@ class Scope:
         )
 
     def _colors_part(self, unit: Unit) -> bool:
-        if unit.term is None or unit.term.family != COLOR:
-            return False
-        return beside.colors_part(self.units, self._place(unit), self.lexicon)
+        return (
+            unit.term is not None
+            and unit.term.family == COLOR
+            and beside.colors_part(self.units, self._place(unit), self.lexicon)
+        )
 
     def _place(self, unit: Unit) -> int:
         return next(number for number, one in enumerate(self.units) if one.start == unit.start)
@@ -185,8 +187,8 @@ class Scope:
             or self._colors_part(unit)
         ):
             return None
-        named = {1: "light", -1: "dark"}[direction]
-        shade = next(word for word, name in self.rules.shades.items() if name == named)
+        name = "light" if direction > 0 else "dark"
+        shade = next(word for word, english in self.rules.shades.items() if english == name)
         words = (shade, *(token.key for token in unit.tokens))
         terms = (self.lexicon.find(words), self.lexicon.color_of(words))
         term = next((term for term in terms if term is not None and term.labels), unit.term)

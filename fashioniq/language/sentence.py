@@ -8,7 +8,7 @@ from fashioniq.language import ahead
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
-from fashioniq.language.terms import LENGTH
+from fashioniq.language.terms import GARMENT, LENGTH
 
 _PARTS = ("detail", "trim")  # families with which a denied list goes on after "and"
 _BEFORE_PARTS = (*_PARTS, "fabric", "neck")  # of what such a list goes on from: "without lace and bows"
@@ -40,7 +40,7 @@ class Sentence(Scope):
             return
         elif unit.says:
             self._item(at, unit)
-        elif self._less and unit.unknown:
+        elif self._less and (unit.unknown or "bad" in unit.roles):
             self._seen += 1  # "less frumpy with a belt"
 
     # roles
@@ -75,7 +75,7 @@ class Sentence(Scope):
             self._corrected = len(self.items)
         elif "leave" in roles and ahead.left_out(self.units, at):
             self._deny("no", at)
-        elif (
+        elif (self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns)) or (
             "out" in roles
             and self._denial == "no"
             and self._seen
@@ -89,8 +89,8 @@ class Sentence(Scope):
             "away" in roles and ahead.moves(self.units, at)
         ):
             self._deny("swap")
-        elif self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns):
-            self._denial = ""
+        elif not self._denial and ahead.opinion(self.units, at):
+            self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
         elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
             self._deny_back(self._part if len(self.items) > self._part else self._last_part)
         elif any(kind in roles for kind in _DENYING):
@@ -108,10 +108,14 @@ class Sentence(Scope):
         over = self._preferred and not self._rather and len(self.items) > self._part
         if "than" in roles or ("over" in roles and over):
             self._than(at)
-        elif "as" in roles and self._less and self._seen and "contrast" in self.units[self._denied_at].roles:
-            self._denial, self._less = "", False  # "not so much elegant as casual"
-        elif self._less and self._family and unit.key in self.rules.whom:
-            self._denial, self._less = "", False  # "too formal for the beach"
+        elif self._less and (
+            ("as" in roles and self._seen and "contrast" in self.units[self._denied_at].roles)
+            or (self._family and unit.key in self.rules.whom)
+        ):
+            self._denial, self._less = (
+                "",
+                False,
+            )  # "not so much elegant as casual", "too formal for the beach"
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
             if self._of_color is not None and ahead.another_color(self.units, at):
                 self.items = [  # "not a red belt but a black one"
@@ -150,7 +154,7 @@ class Sentence(Scope):
             self._joint = "or"
         elif "prefer" in roles:
             self._preferred = True
-        elif "shade" in roles or unit.term is not None or unit.step or unit.noun:
+        elif roles & {"shade", "bad"} or unit.term is not None or unit.step or unit.noun:
             return False
         return True
 
@@ -158,27 +162,31 @@ class Sentence(Scope):
         """Families of parts, with which a denial such as "without" goes on after "and": "without lace and bows"."""
         return _PARTS if "list" in self.units[self._denied_at].roles else ()
 
+    def _refuse(self, kept: Collection[str]) -> None:
+        """Deny what the clause is about, but no families that are kept; another pattern, if the pattern is ugly."""
+        said = self.items[self._part :]
+        self.unlike |= (nouns := {item.unit.noun for item in said} & self.rules.alternatives)
+        self.items[self._part :] = [
+            item._replace(
+                denied=not item.step and item.unit.term is not None and item.unit.term.family not in kept
+            )
+            for item in said
+            if item.unit.noun not in nouns
+        ]
+
     def _denying(self, at: int, kind: str) -> None:
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
             return  # an answer: "no, red"
-        if "answer" in self.units[at].roles and any(
-            "assert" in unit.roles and len(unit.tokens) > 1 for unit in self.units[at + 1 : at + 2]
-        ):
-            return  # "no I want red"
-        roles = self.units[at].roles
+        roles, denied = self.units[at].roles, bool(self._denial) and not self._seen
         again = kind in ("without", "less", "except") or (self._complains and "list" in roles)
-        if self._denial and not self._seen and again and self._denial != "less":
-            self._denial = ""  # "not without pockets", "why does it have no pockets"
-            return
-        if kind == "not" and self._denial and not self._seen:
-            return
-        if self._denial == "not" and not self._seen and "removed" in self.units[at].roles:
-            self._denial = ""  # "don't lose the belt"
-            return
-        self._deny(kind, at)
+        wants = any("assert" in unit.roles and len(unit.tokens) > 1 for unit in self.units[at + 1 : at + 2])
+        if denied and ((again and self._denial != "less") or (self._denial == "not" and "removed" in roles)):
+            self._denial = ""  # "not without pockets", "why does it have no pockets", "don't lose the belt"
+        elif not (denied and kind == "not") and not ("answer" in roles and wants):  # "no I want red"
+            self._deny(kind, at)
 
     # what is taken back
 
