@@ -107,6 +107,9 @@ class KeepBest(pl.Callback):
         self._losses.append(outputs["loss"].detach())
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._check_loss(trainer)
+
+    def _check_loss(self, trainer: pl.Trainer) -> None:
         self._loss = mean_over_processes(torch.stack(self._losses).mean()).item()
         if not math.isfinite(self._loss):
             raise UserError(
@@ -116,6 +119,7 @@ class KeepBest(pl.Callback):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if (trainer.current_epoch + 1) % (trainer.check_val_every_n_epoch or 1):
+            self._check_loss(trainer)  # before the checkpoint
             return
         figures = {"epoch": float(trainer.current_epoch), "train_loss": self._loss}
         figures |= {

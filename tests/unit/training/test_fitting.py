@@ -293,6 +293,25 @@ def test_one_epoch_of_some_is_validated_and_the_patience_is_in_epochs(
     assert figures["epoch"] == validated[0] and figures["val_score"] == -validated[0]
 
 
+def fitted(best, run, epochs, loss=None):
+    """Train with a validation of every fifth epoch."""
+    batches = (torch.utils.data.DataLoader(TensorDataset(torch.ones(4, 2)), batch_size=2),) * 2
+    settings = TrainRetriever(category="dresses", run=run, epochs=epochs, device="cpu")
+    model = torch.nn.Linear(2, 1)
+    module = Worsening(model)
+    if loss:
+        step = module.training_step
+        module.training_step = lambda batch: step(batch) * loss(module.current_epoch)
+    facts = msgspec.to_builtins(best.about)
+    return fit(module, model, batches, run=run, settings=settings, facts=facts, monitor="val_score", every=5)
+
+
+def test_a_loss_that_is_not_finite_ends_a_training_in_an_epoch_without_validation(best, tmp_path):
+    with pytest.raises(UserError, match="training diverged in epoch 2: its loss"):
+        fitted(best, tmp_path, 20, lambda epoch: float("nan") if epoch == 2 else 1.0)
+    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["epoch"] == 1  # still finite
+
+
 @pytest.mark.parametrize(
     ("device", "devices", "shared", "alone"),
     [("gpu", 1, True, True), ("gpu", 2, True, False), ("cpu", 1, False, True)],
