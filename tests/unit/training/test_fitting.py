@@ -293,10 +293,10 @@ def test_one_epoch_of_some_is_validated_and_the_patience_is_in_epochs(
     assert figures["epoch"] == validated[0] and figures["val_score"] == -validated[0]
 
 
-def fitted(best, run, epochs, loss=None):
+def fitted(best, run, epochs, loss=None, resume=False):
     """Train with a validation of every fifth epoch."""
     batches = (torch.utils.data.DataLoader(TensorDataset(torch.ones(4, 2)), batch_size=2),) * 2
-    settings = TrainRetriever(category="dresses", run=run, epochs=epochs, device="cpu")
+    settings = TrainRetriever(category="dresses", run=run, epochs=epochs, device="cpu", resume=resume)
     model = torch.nn.Linear(2, 1)
     module = Worsening(model)
     if loss:
@@ -310,6 +310,13 @@ def test_a_loss_that_is_not_finite_ends_a_training_in_an_epoch_without_validatio
     with pytest.raises(UserError, match="training diverged in epoch 2: its loss"):
         fitted(best, tmp_path, 20, lambda epoch: float("nan") if epoch == 2 else 1.0)
     assert torch.load(tmp_path / "last.ckpt", weights_only=True)["epoch"] == 1  # still finite
+
+
+def test_a_training_that_is_resumed_to_end_before_its_first_validation_says_so(best, tmp_path):
+    with pytest.raises(UserError, match="diverged in epoch 3"):
+        fitted(best, tmp_path, 20, lambda epoch: float("nan") if epoch == 3 else 1.0)
+    with pytest.raises(UserError, match=r"no epoch of .* was validated in --epochs 2; continue with"):
+        fitted(best, tmp_path, 2, resume=True)
 
 
 @pytest.mark.parametrize(
