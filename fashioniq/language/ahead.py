@@ -123,8 +123,26 @@ def left_out(units: Sequence[Unit], at: int) -> bool:
     return one is not None and any("out" in unit.roles for unit in units[one + 1 : one + 2])
 
 
+def asks_for(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a phrase that asks for products follows, with a denial that means nothing: "why don't you have"."""
+    phrases = [
+        unit.tokens for unit in units[at + 1 : at + 2] if "filler" in unit.roles and len(unit.tokens) > 1
+    ]
+    return any(roles.get(token.key, frozenset()) & {"no", "not"} for tokens in phrases for token in tokens)
+
+
+def about_person(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the part of the clause is about the person who speaks: "ich mag leider keine Wolle"."""
+    clause = [
+        one for part in (units[at::-1], units[at:]) for one in takewhile(lambda unit: not unit.mark, part)
+    ]
+    return any("myself" in roles.get(token.key, ()) for unit in clause for token in unit.tokens)
+
+
 def owned(units: Sequence[Unit], at: int) -> list[int]:
-    """Places of what tells which other thing is meant: "my brown boots", "a black bag and black shoes"."""
+    """Places of what tells which other thing is meant: "my brown boots", "a black bag and black shoes". There is none
+    in "I have a red dress in mind".
+    """
     found, near = list[int](), list[int]()
     for number, unit in enumerate(units[at + 1 :], at + 1):
         garment = unit.term is not None and unit.term.family == GARMENT
@@ -133,7 +151,7 @@ def owned(units: Sequence[Unit], at: int) -> list[int]:
         if unit.unknown or garment:
             found, near = found + near, []
         elif number not in near and not unit.roles & {"article", "and"}:
-            break
+            return [] if "sought" in unit.roles else found
     return found
 
 

@@ -16,6 +16,7 @@ _AMOUNT = r"\d{1,7}(?:[.,'\s]\d{3}(?!\d))*(?:[.,]\d{1,2})?(?:[.,]-)?(?![\d/])"
 _ABOUT = 0.2  # what "about 50" allows above and below
 _WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
 _NEAR = 2  # words between which a size or "cheaper" and what denies it lie: "not in size M"
+_QUESTION = re.compile(r"[^.!;,?]*\?")  # rest of a question
 Span = tuple[int, int]
 
 
@@ -149,11 +150,15 @@ class OfferReader:
 
     def _is_denied(self, match: re.Match[str], spans: list[Span], near: int | None = None) -> bool:
         """Whether one of the `near` units before a match denies it: "no red dresses over 50". It is taken, too."""
+        if near is not None and _QUESTION.match(match.string, match.end()):
+            return False  # "isn't it there in size M?"
         named = False
         for unit in self._units(tokens_of(match.string[: match.start()]))[::-1][:near]:
             if unit.roles & {"not", "no"}:
-                spans += (denial := [(unit.start, unit.end)] * (named or "answer" not in unit.roles))
-                return bool(denial)  # but "no at least 50"
+                if "answer" in unit.roles and not (named and "list" in unit.roles):
+                    return False  # "no at least 50", "nein Kleider über 50"
+                spans.append((unit.start, unit.end))
+                return True
             named = named or bool(unit.noun or (unit.term and unit.term.family == GARMENT))
             known = bool(unit.roles) or (named and not unit.mark)
             if not known or unit.roles & {"and", "but"} or unit.key in self._minding:

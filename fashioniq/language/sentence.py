@@ -63,7 +63,11 @@ class Sentence(Scope):
         elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
             self._deny(kind)
             self._complains = True
-        elif "why" in roles or ("that" in roles and self._denial and not self._seen):
+        elif (
+            ("why" in roles and not ahead.asks_for(self.units, at, self.rules.roles))
+            or ("pity" in roles and not ahead.about_person(self.units, at, self.rules.roles))
+            or ("that" in roles and self._denial and not self._seen)
+        ):
             self._deny("not", at)
             self._complains = True
         elif "owns" in roles and (owned := ahead.owned(self.units, at)):

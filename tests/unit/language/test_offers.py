@@ -25,6 +25,7 @@ ENGLISH = {
     "no lace over 50": OfferLimits(least_minor=5000),
     "I wouldn't mind paying more than 100": OfferLimits(least_minor=10000),
     "no dresses over 100 euros": OfferLimits(most_minor=10000, currency="EUR"),
+    "isn't it there in size M?": OfferLimits(sizes=("M",)),
     "no red dresses over 100": OfferLimits(most_minor=10000),
     "I don't want it cheaper, but over 100": OfferLimits(least_minor=10000),
     "no problem if it is over 100": OfferLimits(least_minor=10000),
@@ -97,6 +98,9 @@ GERMAN = {
     "fuer 40 Euro": OfferLimits(most_minor=4000, currency="EUR"),
     "sofort lieferbar": OfferLimits(in_stock=True),
     "keine Kleider über 100 Euro": OfferLimits(most_minor=10000, currency="EUR"),
+    "geht das nicht günstiger": OfferLimits(cheaper=-1),
+    "ist das nicht in Größe 38 da?": OfferLimits(sizes=("38",)),
+    "nein Kleider über 100 Euro": OfferLimits(least_minor=10000, currency="EUR"),
     "habt ihr nichts über 100 Euro?": OfferLimits(least_minor=10000, currency="EUR"),
     "Bluse gr 40 bis 50€": OfferLimits(most_minor=5000, currency="EUR", sizes=("40",)),
 }
