@@ -25,6 +25,7 @@ ENGLISH = {
     "no lace over 50": OfferLimits(least_minor=5000),
     "I wouldn't mind paying more than 100": OfferLimits(least_minor=10000),
     "no dresses over 100 euros": OfferLimits(most_minor=10000, currency="EUR"),
+    "do you have nothing cheaper": OfferLimits(cheaper=-1),
     "isn't it there in size M?": OfferLimits(sizes=("M",)),
     "no red dresses over 100": OfferLimits(most_minor=10000),
     "I don't want it cheaper, but over 100": OfferLimits(least_minor=10000),
