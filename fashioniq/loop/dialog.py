@@ -179,7 +179,7 @@ class Dialog(Generic[S]):
             return self.about(about).say(text, parts)
         reply = clean(text, LONGEST)
         request, state, offer = self.system.read(reply), self.state, self.offer
-        if EVERYTHING in request.taken_back and self.before:
+        if EVERYTHING in request.taken_back and (self.before or self.like):
             begun = replace(Dialog.start(self.system), named=offer if request.like_shown else None)
             return replace(begun.say(reply, parts), before=self)
         if request.others and self.system.shows_items and self.offered:

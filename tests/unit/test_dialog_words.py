@@ -110,6 +110,15 @@ def test_a_fresh_start_forgets_what_the_retriever_heard_and_can_be_undone(said, 
     )
 
 
+@pytest.mark.parametrize("said", ["start over", "start over, with sleeves"])
+def test_a_fresh_start_leaves_the_product_that_a_dialog_began_with(said):
+    first = Dialog.start(system())
+    live = first.at("p3")
+    again = live.say(said)
+    assert torch.equal(again.query.vector_BD, first.say(said).query.vector_BD)
+    assert shown(again, 24) == shown(first.say(said), 24) and again.undo() is live
+
+
 def test_a_fresh_start_may_begin_with_the_product_talked_about():
     first = Dialog.start(system())
     live = first.say("is red").about("p3").say("start over, like this but black")
