@@ -88,7 +88,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         settings,
         store,
         users.vocabulary,
-        captions=_captions(users, catalog),
+        captions=_captions(users, catalog) if settings.word_vectors == Path(OF_CATALOG) else [],
         max_words=before.get("max_words", users.max_words),
         max_turns=max(source.turns for source in users.sources),
         bigrams=before.get("bigrams", len(bigrams)),
