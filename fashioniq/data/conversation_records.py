@@ -150,6 +150,10 @@ class ConversationSample(ConversationContent, msgspec.Struct, frozen=True):
     source: SampleOrigin
     split: ConversationSplit
 
+    def with_history_of(self, other: "ConversationSample") -> "ConversationSample":
+        """The last two turns of this conversation after those before the last two of another one."""
+        return msgspec.structs.replace(self, turns=(*other.turns[:-2], *self.turns[-2:]))
+
 
 class ConversationItem(msgspec.Struct, frozen=True):
     """An item that can be shown or searched.

@@ -19,10 +19,7 @@ def other_history(samples: Sequence[ConversationSample], seed: int) -> list[Conv
     """The last two turns of the conversations after the history of another one of them."""
     order = random.Random(seed).sample(range(len(samples)), len(samples))
     other = dict(zip(order, order[1:] + order[:1], strict=True))
-    return [
-        replace(sample, turns=(*samples[other[number]].turns[:-2], *sample.turns[-2:]))
-        for number, sample in enumerate(samples)
-    ]
+    return [sample.with_history_of(samples[other[number]]) for number, sample in enumerate(samples)]
 
 
 def exchanged(target_Q: Tensor, seed: int) -> Tensor:
