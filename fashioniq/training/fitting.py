@@ -177,12 +177,13 @@ def fit(
     if settings.num_nodes > 1:
         peers.meet(trainer)
     _fit_or_explain(trainer, module, batches, peers, resumption=resumption)
-    if not best.best:  # resumed with fewer epochs than it has trained, none of them validated
+    if not trainer.is_global_zero:
+        raise SystemExit(0)  # the first process prints the results
+    # resumed with fewer epochs than it has trained, none of them validated
+    if not (run / "model.json").exists():
         raise UserError(
             f"no epoch of {run} was validated in --epochs {settings.epochs}; continue with --resume and more --epochs"
         )
-    if not trainer.is_global_zero:
-        raise SystemExit(0)  # the first process prints the results
     load_weights(run, model)
     told = read_run(run, type(about))  # processes that were forked leave nothing in this one
     figures = dict(told.metrics or {})
