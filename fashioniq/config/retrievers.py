@@ -42,8 +42,8 @@ class RetrieverTrainingSettings(Training, WithFeatures):
     )
     word_vectors: Path | None = option(
         None,
-        "file of word vectors, as text (GloVe, word2vec, fastText) or .bin (word2vec, fastText), or catalog for those "
-        "that word2vec learns from its texts before; kept frozen (default: learned embeddings)",
+        "file of word vectors, as text (GloVe, word2vec, fastText) or .bin (word2vec, fastText), or the word catalog: "
+        "word2vec first learns them from the texts of the catalog; kept frozen (default: learned embeddings)",
         reads="file or catalog",
         research=True,
     )

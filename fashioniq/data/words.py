@@ -143,8 +143,11 @@ def load_word_vectors(path: Path, vocabulary: Vocabulary) -> tuple[Tensor, list[
 
 
 def learn_word_vectors(texts: Iterable[str], vocabulary: Vocabulary, seed: int) -> tuple[Tensor, list[str]]:
-    """The same from texts: vectors of word2vec's skip-gram model (Mikolov et al. 2013), with which words are similar
-    that stand in similar places. Raises UserError if the texts have none of the words.
+    """Word vectors learned from texts, V×D, and the words that are missing in the texts.
+
+    They are those of word2vec's skip-gram model (Mikolov et al. 2013), in which words that stand in similar places are
+    similar. Words that are missing get vectors as in `load_word_vectors`. Raises UserError if the texts have none of
+    the words.
     """
     from gensim.models import Word2Vec
 
