@@ -126,7 +126,7 @@ class BeamSlots(NamedTuple):
     def spread(self, x_RLD: Tensor) -> Tensor:
         """Concatenate the rows of each pair, R×L×D → B×KL×D, with zeros for missing rows."""
         if len(x_RLD) < self.pairs * self.beams:
-            x_RLD = x_RLD.new_zeros(self.pairs * self.beams, *x_RLD.shape[1:]).index_copy(
+            x_RLD = x_RLD.new_zeros(self.pairs * self.beams, *x_RLD.shape[1:]).index_copy_(
                 0, self.slot_R, x_RLD
             )
         return x_RLD.reshape(self.pairs, -1, x_RLD.shape[-1])
@@ -137,18 +137,41 @@ class BeamSlots(NamedTuple):
         return x_SLD if len(self.slot_R) == len(x_SLD) else x_SLD.index_select(0, self.slot_R)
 
 
+class WordCache:
+    """Keys and values of the words of all beams of B pairs, each written once: lists of their tensors would be
+    copied at every word.
+    """
+
+    def __init__(self) -> None:
+        self.buffer_BCE: Tensor | None = None
+        self.count = 0
+
+    def append(self, word_RE: Tensor, slots: BeamSlots) -> Tensor:
+        """Return all words, B×M×E, with one more for each beam at the end, zeros for those without a row."""
+        begin, self.count = self.count, self.count + slots.beams
+        buffer_BCE = self.buffer_BCE
+        if buffer_BCE is None or self.count > buffer_BCE.shape[1]:
+            self.buffer_BCE = word_RE.new_zeros(slots.pairs, 2 * self.count, word_RE.shape[1])
+            if buffer_BCE is not None:
+                self.buffer_BCE[:, :begin] = buffer_BCE[:, :begin]
+            buffer_BCE = self.buffer_BCE
+        buffer_BCE[slots.slot_R // slots.beams, begin + slots.slot_R % slots.beams] = word_RE
+        return buffer_BCE[:, : self.count]
+
+
 class DecoderState(NamedTuple):
     """Decoder cache: per layer, keys and values of each pair's memory and of the words of all its beams.
 
-    Words of all beams of a pair are appended to one list of M words, B×M×E, and never moved or copied,
+    Words of all beams of a pair are appended to one list of M words, B×M×E, and never moved,
     even if beams fork or end. visible_RM is the attention mask over that list: true for the words of a
-    row's own history. Selecting beams therefore copies rows of the mask only.
+    row's own history. Selecting beams therefore copies rows of the mask only. A state ends with its next word,
+    which is written into its list.
     """
 
     memory: list[Tensor]
     memory_mask_BL: Tensor
     slots: BeamSlots
-    words: list[Tensor | None]
+    words: list[WordCache]
     visible_RM: Tensor
 
     def select(self, parent_R: Tensor, slots: BeamSlots) -> "DecoderState":
@@ -178,19 +201,17 @@ class DecoderLayer(nn.Module):
         memory_BLE: Tensor,
         memory_mask_BL: Tensor,
         slots: BeamSlots,
-        past_BME: Tensor | None,
+        past: WordCache,
         visible_BKM: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Process the next word of every row; return its output, and the word cache with it appended."""
+    ) -> Tensor:
+        """Process the next word of every row, and append it to the cache; return its output."""
         y_R1D = self.norm_words(x_R1D)
-        words_BME = slots.spread(self.words.key_value(y_R1D))
-        if past_BME is not None:
-            words_BME = torch.cat([past_BME, words_BME], 1)
+        words_BME = past.append(self.words.key_value(y_R1D.squeeze(1)), slots)
         found_R1D = slots.collect(
             self.words.attend(slots.spread(self.words.query(y_R1D)), words_BME, visible_BKM)
         )
         x_R1D = x_R1D + self.drop(self.words.out(found_R1D))
-        return self._memory_and_feed_forward(x_R1D, memory_BLE, memory_mask_BL, slots), words_BME
+        return self._memory_and_feed_forward(x_R1D, memory_BLE, memory_mask_BL, slots)
 
     def _memory_and_feed_forward(
         self, x_RLD: Tensor, memory_BLE: Tensor, memory_mask_BL: Tensor, slots: BeamSlots
@@ -214,7 +235,8 @@ class Decoder(nn.Module):
         """Return the state before the first word, one row per pair, with cached keys of the memory."""
         memory = [layer.memory.key_value(memory_BLD) for layer in self.layers]  # type: ignore[union-attr,operator]
         slots = BeamSlots.full(len(memory_BLD), 1, memory_BLD.device)
-        return DecoderState(memory, memory_mask_BL, slots, [None] * len(memory), memory_mask_BL[:, :0])
+        words = [WordCache() for _ in memory]
+        return DecoderState(memory, memory_mask_BL, slots, words, memory_mask_BL[:, :0])
 
     def forward(self, x_RLD: Tensor, state: DecoderState) -> Tensor:
         """Outputs for all words at once, from the start; captions of one pair are consecutive rows."""
@@ -226,18 +248,15 @@ class Decoder(nn.Module):
     def step(self, x_RD: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Process the next word of every row; return the outputs, R×D, and the new state."""
         slots, x_R1D = state.slots, x_RD.unsqueeze(1)
-        words: list[Tensor | None] = []
         # One list holds the words of all beams of a pair, and this step appends K of them, one per beam. A row sees
         # its own new word and, by `visible_RM`, those of its history: the words of sister beams are another future.
         own_RK = (slots.slot_R % slots.beams).unsqueeze(1) == torch.arange(slots.beams, device=x_RD.device)
         visible_RM = torch.cat([state.visible_RM, own_RK], 1)
         visible_BKM = slots.spread(visible_RM.unsqueeze(1))
-        for layer, memory_BLE, past_BME in zip(self.layers, state.memory, state.words, strict=True):
-            x_R1D, words_BME = layer.step(
-                x_R1D, memory_BLE, state.memory_mask_BL, slots, past_BME, visible_BKM=visible_BKM
-            )  # type: ignore[union-attr,operator]
-            words.append(words_BME)
-        return self.norm(x_R1D).squeeze(1), state._replace(words=words, visible_RM=visible_RM)
+        for layer, memory_BLE, past in zip(self.layers, state.memory, state.words, strict=True):
+            cached = memory_BLE, state.memory_mask_BL, slots, past
+            x_R1D = layer.step(x_R1D, *cached, visible_BKM=visible_BKM)  # type: ignore[operator]
+        return self.norm(x_R1D).squeeze(1), state._replace(visible_RM=visible_RM)
 
 
 def small_embedding(count: int, width: int, padding: int | None = None) -> nn.Embedding:
