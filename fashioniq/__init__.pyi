@@ -174,7 +174,6 @@ def make_dialogues(
     answerer: str = ...,
     details: int = ...,
     vqa_model: str | None = ...,
-    recorded: str | Path | None = ...,
     images: str | Path | None = ...,
     out: str | Path,
 ) -> Path: ...

@@ -97,7 +97,7 @@ class MakeDialogues(Batched, InFolder, Asking):
     )
     captions_from: Path | None = option(
         None,
-        "dialog file whose images and captions start the dialogs "
+        "dialog file whose images and captions start the dialogs, and that has the recorded questions and answers "
         "(default: DATA/dialogues/CATEGORY.SPLIT.json, or titles)",
     )
     answerer: str = option(
@@ -115,9 +115,6 @@ class MakeDialogues(Batched, InFolder, Asking):
         None,
         "visual question answering model: BLIP-2 or BLIP by folder or Hugging Face name, or endpoint:NAME "
         "for a model at OPENAI_BASE_URL",
-    )
-    recorded: Path | None = option(
-        None, "dialog file with the recorded questions and answers (default: that of --captions-from)"
     )
     images: Path | None = option(
         None, "folder that the image names are relative to (default: the pictures of the catalog)"

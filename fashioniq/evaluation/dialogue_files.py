@@ -133,8 +133,8 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
 
 def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
     """Recorded dialog of each image."""
-    if (path := settings.recorded or settings.captions_from) is None:
-        raise UserError("recorded questions or answers need a file of dialogs; give --recorded")
+    if (path := settings.captions_from) is None:
+        raise UserError("recorded questions or answers need a file of dialogs; give --captions-from")
     by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
     if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
         raise UserError(

@@ -236,7 +236,7 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         ({"questioner": "few-shot"}, "give --language-model"),
         ({"questioner": "in-order", "answerer": "vqa"}, "give --vqa-model"),
         ({"questioner": "in-order", "rounds": 99}, "give --rounds"),
-        ({"questioner": "recorded"}, "give --recorded"),
+        ({"questioner": "recorded"}, "give --captions-from"),
         ({"questioner": "in-order", "category": "shoes"}, "no category 'shoes'"),
         ({"questioner": "in-order", "captions_from": "nowhere.json"}, "nowhere.json"),
         (
