@@ -77,9 +77,6 @@ def download_images(
     data: str | Path = ...,
     category: str,
     urls: str | Path | None = ...,
-    connections: int = ...,
-    retries: int = ...,
-    timeout: float = ...,
 ) -> dict[str, Any]: ...
 
 def check_data(

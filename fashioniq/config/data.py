@@ -100,9 +100,6 @@ class DownloadImages(InCatalog):
         "list of addresses, one ID <tab> URL per line (default: asin2url.CATEGORY.txt in DATA/image_url or "
         "DATA)",
     )
-    connections: int = option(32, "parallel downloads", least=1)
-    retries: int = option(4, "retries after a time-out, 429 or 5xx, with increasing delays", least=0)
-    timeout: float = option(30.0, "time limit of a download in seconds", least=0.1)
 
 
 @dataclass(kw_only=True)

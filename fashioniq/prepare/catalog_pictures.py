@@ -12,7 +12,6 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.locks import BRIEF, locked
 from fashioniq.prepare.downloading import REASONS, Outcome, addresses_file, download, read_addresses
-from fashioniq.prepare.fetching import Limits
 
 
 def coverage(splits: Mapping[str, Sequence[str]], outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
@@ -36,7 +35,7 @@ def coverage(splits: Mapping[str, Sequence[str]], outcomes: Mapping[str, Outcome
     }
 
 
-def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> dict[str, Any]:
+def download_pictures(catalog: Catalog, urls: Path | None) -> dict[str, Any]:
     """Download the missing pictures of a category; return and write its part of coverage.json.
 
     `urls` is a list of addresses, by default that of the category. Raises UserError if the list has no address
@@ -53,7 +52,7 @@ def download_pictures(catalog: Catalog, urls: Path | None, limits: Limits) -> di
             f"{urls} has no address of any product of {catalog.category}: "
             "give this category's list with --urls"
         )
-    outcomes = _download(addresses, catalog, catalog.root / "images" / name, limits)
+    outcomes = _download(addresses, catalog, catalog.root / "images" / name)
     found = coverage({split: catalog.ids(split) for split in catalog.splits}, outcomes)
     with locked(catalog.root, wait=BRIEF):  # other categories may be downloaded at the same time
         write_json(report, {**_read(report), name: found})
@@ -64,9 +63,7 @@ def _read(report: Path) -> dict:
     return read_json(report, "the coverage of earlier downloads", dict) if report.exists() else {}
 
 
-def _download(
-    addresses: dict[str, list[str]], catalog: Catalog, folder: Path, limits: Limits
-) -> dict[str, Outcome]:
+def _download(addresses: dict[str, list[str]], catalog: Catalog, folder: Path) -> dict[str, Outcome]:
     counts: Counter[str] = Counter()
     columns = (
         TextColumn(catalog.category),
@@ -86,4 +83,4 @@ def _download(
                 counts=", ".join(f"{counts[reason]:,} {reason}" for reason in REASONS if counts[reason]),
             )
 
-        return download(addresses, folder, limits, catalog.images, tell)
+        return download(addresses, folder, there=catalog.images, tell=tell)

@@ -97,7 +97,7 @@ def begin(server, wait_until, forked_command, tmp_path):
         server.asked.clear()
         server.go_on.clear()
         server.whole = whole
-        command = ["download-images", "--data", folder, "--category", "dresses", "--connections", "4"]
+        command = ["download-images", "--data", folder, "--category", "dresses"]
         with open(os.devnull, "r+") as nothing, open(tmp_path / "errors", "w") as errors:
             process = forked_command(command, [nothing.fileno(), nothing.fileno(), errors.fileno()])
         part = folder / "images" / "dress" / ".downloading"

@@ -61,10 +61,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             {**table, "attributes": ["colour", "kind"], "category": "shirts", "data": new, "workers": 0},
             ["data"],
         ),
-        "download-images": (
-            {**plain, "urls": root / "addresses.txt", "retries": 0, "timeout": 1, "connections": 1},
-            ["data"],
-        ),
+        "download-images": ({**plain, "urls": root / "addresses.txt"}, ["data"]),
         "check-data": ({**plain, "workers": 0, "images": root / "photos", "report": room.path("out.json")}, ["report"]),
         "extract-attributes": ({**plain, "vocabulary": root / "vocabulary.csv", "replace": True}, ["data"]),
         "train-attributes": (
@@ -90,7 +87,7 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
             ["run"],
         ),
         "eval-chatsearch": (
-            {"data": root / "talks", "features": [world.store], "run": runs["chatsearcher"], "samples": 100, "out": new},
+            {"data": root / "talks", "features": [world.store], "run": runs["chatsearcher"], "out": new},
             ["out"],
         ),
         "eval-dialogs": (
@@ -119,10 +116,10 @@ def valid(room: Room) -> dict[str, tuple[Options, list[str]]]:
         "chat": ({"run": runs["retriever"], **data, "log": new / "log.jsonl"}, ["log"]),
         "search": ({"run": runs["retriever"], **data, "text": "is red"}, []),
         "compare": (
-            {"": [world.results["dialogs"], world.results["dialogs2"]], "samples": 100, "out": new},
+            {"": [world.results["dialogs"], world.results["dialogs2"]], "out": new},
             ["out"],
         ),
-        "eval-requests": ({**data, "run": runs["retriever"], "per_kind": 3, "out": new}, ["out"]),
+        "eval-requests": ({**data, "run": runs["retriever"], "out": new}, ["out"]),
     }  # fmt: skip
 
 

@@ -535,7 +535,11 @@ def test_an_option_without_a_value_in_a_file_is_refused(command, content, said, 
     [
         ("train-retriever", {"run": "\x1b[31mred"}, "--run contains control characters"),
         ("eval-dialogs", {"system": "\x1b[31mred"}, "there is no system [31mred;"),
-        ("download-images", {"timeout": "9" * 400}, "--timeout is inf: it must be a finite number"),
+        (
+            "make-dialogues",
+            {"timeout": "9" * 400, "out": "d.json"},
+            "--timeout is inf: it must be a finite number",
+        ),
     ],
 )
 def test_odd_values_of_options_are_refused(command, options, said, refused):

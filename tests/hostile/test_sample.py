@@ -32,7 +32,8 @@ def world(sample, vector_runs, attribute_runs, tmp_path_factory):
 
 @pytest.fixture
 def offline(monkeypatch):
-    """No network and no Java, which takes 15 s to start."""
+    """No network, no pauses between attempts, and no Java, which takes 15 s to start."""
+    monkeypatch.setattr("fashioniq.http.PAUSE", 0.0)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("PATH", os.devnull)
 

@@ -7,15 +7,13 @@ from fashioniq.config import DownloadImages
 from fashioniq.data.catalog import Catalog
 from fashioniq.prepare.catalog_pictures import download_pictures
 from fashioniq.prepare.downloading import REASONS
-from fashioniq.prepare.fetching import Limits
 from fashioniq.report.tables import print_table
 
 
 def run(settings: DownloadImages) -> dict[str, Any]:
     """Download missing pictures, print the counts for each split, and write coverage.json."""
     catalog = Catalog(settings.data, settings.category)
-    limits = Limits(connections=settings.connections, retries=settings.retries, timeout=settings.timeout)
-    found = download_pictures(catalog, settings.urls, limits)
+    found = download_pictures(catalog, settings.urls)
     _print_counts(catalog.category, found, catalog.root / "coverage.json")
     return found
 
