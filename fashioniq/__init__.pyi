@@ -472,7 +472,6 @@ def eval_chatsearch(
     retriever: str | Path | None = ...,
     scores: Sequence[str | Path] = ...,
     out: str | Path | None = ...,
-    samples: int = ...,
 ) -> ChatSearchMetrics: ...
 
 def eval_requests(
@@ -484,7 +483,6 @@ def eval_requests(
     run: str | Path | None = ...,
     encoder: str | None = ...,
     features: str | Path | None = ...,
-    per_kind: int = ...,
     misspellings: str | Path | None = ...,
     blind: bool = ...,
     out: str | Path | None = ...,

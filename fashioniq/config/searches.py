@@ -129,7 +129,6 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
         "conversations) and index_ids (the candidates), or pickles of Multiturn FashionIQ's authors",
     )
     out: Path | None = option(None, OUT + " (default: RUN/chatsearch; required without --run)")
-    samples: int = option(10000, "bootstrap samples, and permutations of the tests", least=100, research=True)
     batch_size: int = 64
 
     def validate(self) -> None:
@@ -187,7 +186,6 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
     )
     encoder: str | None = option(None, ENCODER)
     features: Path | None = option(None, FEATURES)
-    per_kind: int = option(200, "requests of each kind, at most", least=1, research=True)
     misspellings: Path | None = option(
         None,
         "JSON object of misspelled words and their corrections by people, for one more kind of requests",

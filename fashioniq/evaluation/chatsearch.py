@@ -78,7 +78,7 @@ def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
                 for subtask, one in asked.items()
                 if one.shows_Q is not None
             },
-            differences=differences_of(ranks, tasks, settings.samples, settings.seed),
+            differences=differences_of(ranks, tasks, settings.seed),
             provenance=provenance(
                 {
                     path.name: checksum(path)

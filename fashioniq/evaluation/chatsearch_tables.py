@@ -67,9 +67,7 @@ def by_rounds(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries]) -> list[di
     return rows
 
 
-def differences_of(
-    ranks: dict[str, Ranks], tasks: dict[Subtask, Queries], samples: int, seed: int
-) -> list[dict[str, Any]]:
+def differences_of(ranks: dict[str, Ranks], tasks: dict[Subtask, Queries], seed: int) -> list[dict[str, Any]]:
     """Differences of R@10 of the first method to the others by sub-task, with intervals and corrected p."""
     (first, own), *others = ranks.items()
     rows: list[dict[str, Any]] = []
@@ -82,7 +80,7 @@ def differences_of(
             if len(difference_N) >= 2:
                 rows.append({"methods": [first, name], "subtask": subtask, "measure": "R@10"})
                 differences.append(difference_N)
-    return [row | test for row, test in zip(rows, tested(differences, samples, seed), strict=True)]
+    return [row | test for row, test in zip(rows, tested(differences, seed), strict=True)]
 
 
 def cells_of(row: dict[str, Any], first: str = "method") -> list[str]:

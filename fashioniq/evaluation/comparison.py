@@ -23,12 +23,11 @@ from fashioniq.files import UserError, one_line, together, write_json, write_tex
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
 from fashioniq.metrics.ranking import per_dialog
-from fashioniq.metrics.significance import per_target, tested
+from fashioniq.metrics.significance import SAMPLES, per_target, tested
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.tables import csv_table, latex_table, print_table
 from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
 
-SAMPLES = 10_000  # of the bootstrap, and permutations of the test
 MEASURE = {"turn": "R@10", "round": HITS}  # compared by default
 BY_TURN = {"turn": ("P", "R@10", "R@50"), "round": (HITS, "R@10", "P")}  # of Fashion IQ's tables, of ChatIR's
 HEADER = ("model", "mean", "± seeds", "difference", "95 % interval", "p", "p corrected")
@@ -152,7 +151,7 @@ def _against_first(models: list[_Model], targets: list[str], settings: Compare) 
         for model in models
     ]
     differences = [per_target(model.value_B - models[0].value_B, targets) for model in models[1:]]
-    tests: list[dict[str, Any]] = [{}, *tested(differences, SAMPLES, settings.seed)]
+    tests: list[dict[str, Any]] = [{}, *tested(differences, settings.seed)]
     return [row | test for row, test in zip(rows, tests, strict=True)]
 
 

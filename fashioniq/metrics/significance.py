@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+SAMPLES = 10_000  # usual ones of the bootstrap, and permutations of the test
 _AT_A_TIME = 500  # resamples per batch
 
 
@@ -52,13 +53,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [corrected[number] for number in range(len(order))]
 
 
-def tested(differences: Sequence[NDArray[np.float64]], samples: int, seed: int) -> list[dict[str, Any]]:
+def tested(differences: Sequence[NDArray[np.float64]], seed: int) -> list[dict[str, Any]]:
     """Mean, interval and p of each of several comparisons' paired differences, with p corrected for their number."""
     rows: list[dict[str, Any]] = [
         {
             "difference": float(difference_N.mean()),
-            "interval": bootstrap_interval(difference_N, samples, seed),
-            "p": randomisation_p(difference_N, samples, seed),
+            "interval": bootstrap_interval(difference_N, SAMPLES, seed),
+            "p": randomisation_p(difference_N, SAMPLES, seed),
         }
         for difference_N in differences
     ]

@@ -58,7 +58,6 @@ def evaluated(project, talks, vector_runs, trained):
         features=vector_runs.store,
         run=trained / "conversations",
         encoder=trained / "dual",
-        samples=200,
     )
     return trained / "conversations" / "chatsearch"
 
@@ -160,7 +159,7 @@ def test_a_store_with_token_features_is_used_by_training_and_all_methods(
     about = json.loads((tmp_path / "run" / "model.json").read_text())
     assert (about["features"]["tokens"], about["features"]["dimensions"]) == (5, 8)
     assert (about["sizes"]["features"], about["sizes"]["token_features"]) == (8, 16)
-    project.run("eval-chatsearch", **own, encoder=tiny_clip, run=tmp_path / "run", samples=100)
+    project.run("eval-chatsearch", **own, encoder=tiny_clip, run=tmp_path / "run")
     rows = json.loads((tmp_path / "run" / "chatsearch" / "metrics.json").read_text())["rows"]
     assert len(rows) == 6 and all(row["m R@10"] > 0 for row in rows)
 
@@ -190,7 +189,7 @@ def test_the_q_former_of_a_blip2_is_trained_in_both_stages(project, refused, wit
     name = "qformer.encoder.layer.0.output_query.dense.weight"
     start, after, end = states[0][name], *(state[f"perceiver.{name}"] for state in states[1:])
     assert 0 < (after - start).abs().max() < 0.05 and 0 < (end - after).abs().max() < 0.05
-    project.run("eval-chatsearch", **with_tokens, run=tmp_path / "run", method="chatsearcher", samples=100)
+    project.run("eval-chatsearch", **with_tokens, run=tmp_path / "run", method="chatsearcher")
 
 
 def test_the_store_of_the_encoder_is_found_among_several(project, refused, talks, vector_runs, tiny_clip, tiny_sentence, tmp_path):  # fmt: skip
@@ -246,7 +245,7 @@ def test_a_conversation_in_two_sub_tasks_is_refused(refused, talks, vector_runs,
 
 def test_sub_tasks_without_conversations_are_left_out(project, refused, talks, vector_runs, tmp_path):
     copy = shutil.copytree(talks, tmp_path / "talks")
-    given = {"data": copy, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
+    given = {"data": copy, "features": vector_runs.store, "out": tmp_path / "out"}
     for subtask in "im":
         (copy / f"{subtask}.test.jsonl").write_text("")
     project.run("eval-chatsearch", **given)
@@ -264,7 +263,7 @@ def test_without_conversations_of_train_the_concatenation_is_left_out(
     copy = shutil.copytree(talks, tmp_path / "talks")
     for subtask in "tim":
         (copy / f"{subtask}.train.jsonl").write_text("")
-    given = {"data": copy, "features": vector_runs.store, "encoder": trained / "dual", "samples": 100}
+    given = {"data": copy, "features": vector_runs.store, "encoder": trained / "dual"}
     project.run("eval-chatsearch", **given, out=tmp_path / "out")
     rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
     assert [row["method"] for row in rows] == ["image", "text", "both", "random"]
@@ -288,7 +287,6 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
         data=many,
         features=vector_runs.store,
         method="random",
-        samples=100,
         out=tmp_path / "out",
     )
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
@@ -298,7 +296,7 @@ def test_random_ranks_are_at_chance(project, talks, vector_runs, tmp_path):
 
 def test_a_retriever_gets_the_rounds_with_a_picture(project, talks, vector_runs, tmp_path):
     given = {"data": talks, "features": vector_runs.store, "retriever": vector_runs.retriever}
-    project.run("eval-chatsearch", **given, samples=100, out=tmp_path / "out")
+    project.run("eval-chatsearch", **given, out=tmp_path / "out")
     row = next(
         one
         for one in json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
@@ -319,7 +317,7 @@ def scored(project, talks, vector_runs, tmp_path):
 
     def scored(queries, ids, scores, name="other"):
         np.savez(tmp_path / f"{name}.npz", scores=scores, query_ids=queries, index_ids=ids)
-        given = {"data": talks, "features": vector_runs.store, "samples": 100, "out": tmp_path / "out"}
+        given = {"data": talks, "features": vector_runs.store, "out": tmp_path / "out"}
         project.run("eval-chatsearch", **given, method="random", scores=tmp_path / f"{name}.npz")
         row = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"][-1]
         lines = (tmp_path / "out" / f"ranks.{name}.jsonl").read_text().splitlines()

@@ -48,9 +48,7 @@ def test_one_store_serves_retriever_questions_and_chatsearch(encoder, project, s
     asked = {**own, "encoder": encoder, "rounds": 1, "candidates": 8, "device": "cpu"}
     project.run("make-dialogues", **asked, out=tmp_path / "dialogs.json")
     assert len(json.loads((tmp_path / "dialogs.json").read_text())[0]["dialog"]) == 2
-    project.run(
-        "eval-chatsearch", data=talks, features=store, encoder=encoder, samples=100, out=tmp_path / "out"
-    )
+    project.run("eval-chatsearch", data=talks, features=store, encoder=encoder, out=tmp_path / "out")
     rows = json.loads((tmp_path / "out" / "metrics.json").read_text())["rows"]
     assert [row["method"] for row in rows] == ["image", "text", "both", "concatenation", "random"]
     assert all(row["m R@10"] is not None for row in rows)
@@ -180,9 +178,7 @@ def test_search_without_training_is_evaluated_with_words_of_people_and_no_others
 
 
 def test_requests_are_judged_without_a_run(project, shop, tiny_sentence, tmp_path):
-    project.run(
-        "eval-requests", data=shop, category="dresses", encoder=tiny_sentence, per_kind=5, out=tmp_path
-    )
+    project.run("eval-requests", data=shop, category="dresses", encoder=tiny_sentence, out=tmp_path)
     judged = json.loads((tmp_path / "requests.json").read_text())
     rows = judged["rows"]
     assert rows[0]["method"] == "search" and rows[0]["mean"] > rows[1]["mean"]

@@ -8,11 +8,13 @@ from fashioniq.data.evaluations import RequestMetrics, read_metrics
 
 
 @pytest.fixture
-def evaluate(project, runs, tmp_path):
+def evaluate(project, runs, tmp_path, monkeypatch):
     """Judge the retriever of the tiny runs; return the results' folder."""
 
+    monkeypatch.setattr("fashioniq.evaluation.requests.PER_KIND", 6)
+
     def evaluate(name="requests", **options):
-        common = {"data": runs.catalog, "category": "dresses", "run": runs.retriever, "per_kind": 6}
+        common = {"data": runs.catalog, "category": "dresses", "run": runs.retriever}
         given = {**common, "out": tmp_path / name, **options}
         project.run("eval-requests", **{key: value for key, value in given.items() if value is not None})
         return tmp_path / name

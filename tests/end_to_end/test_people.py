@@ -82,7 +82,6 @@ def test_a_retriever_finds_in_conversations_what_it_finds_in_sessions(
         features=vector_runs.store,
         retriever=run,
         method="retriever",
-        samples=100,
         out=tmp_path / "found",
     )
     for name, one, score in (("out", run, "words"), ("vectors", vector_runs.retriever, "vectors")):

@@ -119,7 +119,7 @@ def test_its_run_is_evaluated_by_single_turns_and_by_requests(run, project, cata
     store = json_store(run)
     project.run("eval-single-turn", run=run, **catalog, features=store, out=tmp_path / "single")
     assert json.loads((tmp_path / "single/metrics.json").read_text())["rows"][0]["category"] == "dresses"
-    project.run("eval-requests", run=run, **catalog, features=store, per_kind=3, out=tmp_path / "requests")
+    project.run("eval-requests", run=run, **catalog, features=store, out=tmp_path / "requests")
     assert (tmp_path / "requests/requests.json").is_file()
 
 

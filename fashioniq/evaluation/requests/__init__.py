@@ -31,6 +31,7 @@ from fashioniq.systems.zero_shot import prepare
 SEARCH, BLIND, VECTORS, BASELINE = "search", "pictures alone", "vectors alone", "BM25"
 WORD = re.compile(r"[^\W\d_]+")
 ALIKE = 0.74
+PER_KIND = 200  # requests of each kind, at most
 FILES = ("requests.json", "requests.jsonl", "report.html")
 
 
@@ -62,7 +63,7 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         catalog.labels, ids, speech, catalog.category, offers=catalog.offers, titles=catalog.titles
     )
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
-    requests = make_requests(shelf, wording, settings.per_kind, settings.seed, by_people)
+    requests = make_requests(shelf, wording, PER_KIND, settings.seed, by_people)
     if not requests:
         raise UserError(
             f"expected labels that {RESULTS} or more products of {catalog.category} have, found none in "

@@ -18,11 +18,10 @@ import torch
 from fashioniq.data.words import tokenize
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
-from fashioniq.metrics.significance import bootstrap_interval, per_target, randomisation_p
+from fashioniq.metrics.significance import SAMPLES, bootstrap_interval, per_target, randomisation_p
 from fashioniq.service.learning.rules import LiveSession
 from fashioniq.service.learning.verdict import MeasureComparison, Verdict
 
-SAMPLES = 10_000  # of the bootstrap and of the randomization test
 RARE = 5  # training sessions below which a word is rare
 MOST_WORSE = 3.0  # points of R@10 that a slice may lose
 MOST_WORSE_SIMULATED = 1.0  # points of R@10 after the last turn of simulated dialogs
