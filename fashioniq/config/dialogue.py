@@ -7,20 +7,20 @@ from typing import Literal
 from fashioniq import plugins
 from fashioniq.config.shared import (
     CATEGORY,
-    ENCODER,
     Batched,
     Decoding,
     Finds,
     InCatalog,
     InFolder,
+    OfProducts,
     OfRun,
     OnDevice,
     Prompted,
     Questioning,
-    Searched,
     Seeded,
     Verified,
     WithFeaturesOfRun,
+    WithoutTraining,
     option,
     refuse,
     required,
@@ -205,7 +205,7 @@ class DescribePictures(OnDevice, Batched, Decoding, InCatalog, EndpointOptions):
 
 
 @dataclass(kw_only=True)
-class Chat(OfRun, Asking):
+class Chat(WithoutTraining, OfProducts, OfRun, Asking):  # type: ignore[misc]  # another split
     """Search in a dialog in the terminal: type requests, see the products found; Ctrl-D ends the
     chat.
     """
@@ -220,14 +220,10 @@ class Chat(OfRun, Asking):
         "source of questions, as in make-dialogues (default: none; of a dialog encoder candidate-aware)",
         part="askers",
     )
-    encoder: str | None = option(None, ENCODER)
     generator: str | None = option(
         None,
         "generator: the dialog encoder of --run searches with the picture that it makes of your words (GenIR), which "
         "the run of --predictor embeds; the values are those of eval-dialogs --system genir",
-    )
-    split: Searched = option(  # type: ignore[assignment]
-        "all", "products that are searched: those of a split, or all of the catalog"
     )
     show: int = option(5, "products shown after each turn", least=1)
     log: Path | None = option(
@@ -240,13 +236,12 @@ class Chat(OfRun, Asking):
 
 
 @dataclass(kw_only=True)
-class Search(Verified, WithFeaturesOfRun, Finds):
+class Search(WithoutTraining, Verified, WithFeaturesOfRun, Finds):
     """Print the products found for a request, by a trained system or by an encoder without training."""
 
     run: Path | None = option(
         None, "run of train-retriever, train-composer or train-dialog-encoder", reads="run"
     )
-    encoder: str | None = option(None, ENCODER)
     text: str = required("request, such as “is navy with longer sleeves”")
     like: str | None = option(
         None,

@@ -52,7 +52,14 @@ class Evaluation(Batched):
 
 
 @dataclass(kw_only=True)
-class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeaturesOfRun, Speaking):
+class OfTargets:
+    """Split of the products."""
+
+    split: Split = option("test", "split whose products are the targets and the gallery")
+
+
+@dataclass(kw_only=True)
+class EvalDialogs(OfTargets, Evaluation, Scored, Verified, OnDevice, Seeded, WithFeaturesOfRun, Speaking):
     """Evaluate a retriever in dialogs, one per product of a split as the target; write measures, ranks and a
     page.
     """
@@ -72,7 +79,6 @@ class EvalDialogs(Evaluation, Scored, Verified, OnDevice, Seeded, WithFeaturesOf
         "the first captioner used in training, and all others for which there is data)",
         part="users",
     )
-    split: Split = option("test", "split whose products are the targets and the gallery")
     index: str | None = option(
         None,
         "FAISS index that finds the products to show, such as IVF4096,Flat or HNSW32, for catalogs of about "

@@ -6,7 +6,7 @@ from typing import Literal
 
 from fashioniq import plugins
 from fashioniq.config.dialogue import PEOPLE
-from fashioniq.config.evaluation import EvalChatIR, EvalDialogs, Evaluation, Split
+from fashioniq.config.evaluation import EvalChatIR, EvalDialogs, Evaluation, OfTargets
 from fashioniq.config.shared import (
     CATEGORY,
     InFolder,
@@ -26,10 +26,9 @@ NAMED_WEIGHTS = ("paper", "code", "text", "pictures")
 
 
 @dataclass(kw_only=True)
-class DescribedProducts(OnDevice, Seeded, Evaluation, WithFeatures):
+class DescribedProducts(OfTargets, OnDevice, Seeded, Evaluation, WithFeatures):
     """Options of the systems that search the products of a catalog by descriptions."""
 
-    split: Split = option("test", "split whose products are the targets and the gallery")
     encoder: str = required(
         "encoder of texts and pictures: a run of train-dialog-encoder, or any of extract-features"
     )

@@ -6,17 +6,16 @@ from typing import Literal
 
 from fashioniq.config.evaluation import Split
 from fashioniq.config.shared import (
-    ENCODER,
-    FEATURES,
     OUT,
     Batched,
-    InCatalog,
     InFolder,
     OfConversations,
     OnDevice,
     Scored,
     Seeded,
     Verified,
+    WithFeatures,
+    WithoutTraining,
     option,
     refuse,
 )
@@ -176,7 +175,7 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
 
 
 @dataclass(kw_only=True)
-class EvalRequests(OnDevice, Seeded, InCatalog):
+class EvalRequests(WithoutTraining, OnDevice, Seeded, WithFeatures):
     """Judge a search by requests made from the catalog's labels: the share of the first results that obey, beside
     plain BM25.
     """
@@ -184,8 +183,6 @@ class EvalRequests(OnDevice, Seeded, InCatalog):
     run: Path | None = option(
         None, "run of the search, such as runs/retriever-dresses-attrs (default: BM25 only)", reads="run"
     )
-    encoder: str | None = option(None, ENCODER)
-    features: Path | None = option(None, FEATURES)
     misspellings: Path | None = option(
         None,
         "JSON object of misspelled words and their corrections by people, for one more kind of requests",

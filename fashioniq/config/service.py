@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.shared import DATA, ENCODER, Finds, OnDevice, Seeded, option, refuse, required
+from fashioniq.config.shared import DATA, Finds, OnDevice, Seeded, WithoutTraining, option, refuse, required
 from fashioniq.files import UserError
 
 SCOPES = ("search", "events", "catalog", "admin")  # of API keys
@@ -22,7 +22,7 @@ class InDatabase:
 
 
 @dataclass(kw_only=True)
-class Serve(InDatabase, Finds):
+class Serve(WithoutTraining, InDatabase, Finds):
     """Serve trained systems over HTTP, with a page for shoppers; Ctrl-C ends the service."""
 
     run: list[str] = option(
@@ -30,7 +30,6 @@ class Serve(InDatabase, Finds):
         "run of train-retriever, train-composer, train-dialog-encoder or train-chatsearcher; repeat it for several "
         "categories (default: the models that are active in the database)",
     )
-    encoder: str | None = option(None, ENCODER)
     data: Path | None = option(None, DATA + " that --encoder searches")
     category: list[str] = option([], "categories that --encoder searches (default: all of --data)")
     host: str = option("127.0.0.1", "address to listen on; other machines need an API key")

@@ -12,7 +12,6 @@ __all__ = [
     "CATALOGS",
     "CATEGORY",
     "DATA",
-    "ENCODER",
     "FEATURES",
     "OUT",
     "Batched",
@@ -23,6 +22,7 @@ __all__ = [
     "OfAnyCategory",
     "OfCategory",
     "OfConversations",
+    "OfProducts",
     "OfRun",
     "OnDevice",
     "Prompted",
@@ -33,6 +33,7 @@ __all__ = [
     "Verified",
     "WithFeatures",
     "WithFeaturesOfRun",
+    "WithoutTraining",
     "check",
     "flag",
     "option",
@@ -46,10 +47,6 @@ CATALOGS = Path("data/fashioniq")  # of Fashion IQ, by default
 DATA = "folder in Fashion IQ's layout"
 CATEGORY = "category: dresses, shirts, tops, or a category of your own"
 FEATURES = "feature store (default: DATA/features/CATEGORY)"
-ENCODER = (
-    "encoder of texts, or of texts and pictures, that searches the catalog in --data without training; the values are "
-    "those of extract-features"
-)
 OUT = "output folder; earlier results in it are replaced"
 
 
@@ -155,10 +152,27 @@ class WithFeaturesOfRun(OfRun):
 
 
 @dataclass(kw_only=True)
-class Finds(OnDevice):
-    """Products that are searched, and the engine of the search."""
+class WithoutTraining:
+    """Encoder in place of a run."""
+
+    encoder: str | None = option(
+        None,
+        "encoder of texts, or of texts and pictures, that searches the catalog in --data without training; the values "
+        "are those of extract-features",
+    )
+
+
+@dataclass(kw_only=True)
+class OfProducts:
+    """Products that are searched."""
 
     split: Searched = option("all", "products that are searched: those of a split, or all of the catalog")
+
+
+@dataclass(kw_only=True)
+class Finds(OnDevice, OfProducts):
+    """Products that are searched, and the engine of the search."""
+
     index: str | None = option(
         None,
         "FAISS index that finds the products, such as IVF4096,Flat or HNSW32, for about a million products; it is "
