@@ -122,7 +122,6 @@ def extract_features(
 def describe_pictures(
     *,
     cache: str | Path = ...,
-    retries: int = ...,
     timeout: float = ...,
     data: str | Path = ...,
     category: str,
@@ -151,7 +150,6 @@ def caption_pairs(
 def make_dialogues(
     *,
     cache: str | Path = ...,
-    retries: int = ...,
     timeout: float = ...,
     seed: int = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
@@ -178,7 +176,6 @@ def make_dialogues(
 def make_conversations(
     *,
     cache: str | Path = ...,
-    retries: int = ...,
     timeout: float = ...,
     data: str | Path = ...,
     seed: int = ...,
@@ -514,7 +511,6 @@ def search(
 def chat(
     *,
     cache: str | Path = ...,
-    retries: int = ...,
     timeout: float = ...,
     seed: int = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,

@@ -34,7 +34,7 @@ from fashioniq.runs.search_space import search_space
 
 def endpoint(settings: EndpointOptions, name: str) -> Endpoint:
     """Client of the language model `name`, which begins with endpoint:."""
-    return Endpoint(name.removeprefix(ENDPOINT), settings.cache, settings.retries, settings.timeout)
+    return Endpoint(name.removeprefix(ENDPOINT), settings.cache, timeout=settings.timeout)
 
 
 def language_model(settings: EndpointOptions, name: str, device: str) -> Endpoint | LocalLanguageModel:

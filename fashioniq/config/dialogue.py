@@ -36,12 +36,6 @@ class EndpointOptions:
         Path("runs/endpoint-cache"),
         "cache folder of the endpoint's answers; cached requests are not sent again",
     )
-    retries: int = option(
-        4,
-        "retries after a time-out, 429, 5xx or a malformed answer, with increasing delays",
-        least=0,
-        research=True,
-    )
     timeout: float = option(60.0, "time limit of an endpoint request in seconds", least=0.1, research=True)
 
 

@@ -45,7 +45,7 @@ from fashioniq.users.recorded import RecordedAnswers, WithCaption
 from fashioniq.users.vision import PicturesByName, RemoteModel, Visual
 
 PLAN = "plan.json"
-_WITHOUT_PART = {"out", "cache", "retries", "timeout", "device"}  # options that do not change the dialogs
+_WITHOUT_PART = {"out", "cache", "timeout", "device"}  # options that do not change the dialogs
 
 
 def make_dialogues(settings: MakeDialogues) -> Path:

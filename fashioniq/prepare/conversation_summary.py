@@ -17,7 +17,7 @@ from fashioniq.provenance import Provenance, provenance
 
 NAME, PLAN = "conversations.json", "plan.json"
 _FREE = {  # options that do not change a conversation
-    "out", "train", "test", "cache", "retries", "timeout", "device", "sessions"
+    "out", "train", "test", "cache", "timeout", "device", "sessions"
 }  # fmt: skip
 _NOT_DROPPED = {"attempts", "conversations made"}
 Table = tuple[list[str], list[list[str]]]  # header, rows

@@ -203,7 +203,7 @@ def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
 class Words:
     """In the place of a model here or at an endpoint."""
 
-    def __init__(self, *_):
+    def __init__(self, *_, **__):
         pass
 
     def complete(self, prompts, tokens, pictures=None):

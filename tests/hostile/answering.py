@@ -5,8 +5,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest.mock import patch
+
+from fashioniq.llm.endpoint import Endpoint
 
 Reply = tuple[int, dict[str, str], bytes]  # status, headers, body
 
@@ -38,7 +42,7 @@ def valid(asked: dict[str, Any]) -> Reply:
 
 @contextmanager
 def answering(reply: Callable[[dict[str, Any]], Reply] = valid) -> Iterator[None]:
-    """Serve `reply` of each request's JSON at OPENAI_BASE_URL."""
+    """Serve `reply` of each request's JSON at OPENAI_BASE_URL, without retries."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30
@@ -67,7 +71,8 @@ def answering(reply: Callable[[dict[str, Any]], Reply] = valid) -> Iterator[None
         before = os.environ.get("OPENAI_BASE_URL")
         os.environ["OPENAI_BASE_URL"] = f"http://127.0.0.1:{server.server_port}/v1"
         try:
-            yield
+            with patch("fashioniq.askers.by_name.Endpoint", partial(Endpoint, retries=0)):
+                yield
         finally:
             if before is None:
                 del os.environ["OPENAI_BASE_URL"]

@@ -85,11 +85,11 @@ def config_of(room: Room, rng: Random, command: str, given: Options) -> tuple[li
     return ["--config", str(path)], repr(path.read_bytes()[-60:])
 
 
-LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "retries", "timeout", "count", "show", "patience", "size",
-           "connections", "per_host", "workers", "devices", "num_nodes", "max_gigabytes", "image_size", "dimensions", "per_target",
+LASTING = {"epochs", "products", "rounds", "candidates", "samples", "beam", "timeout", "count", "show", "patience", "size",
+           "workers", "devices", "num_nodes", "max_gigabytes", "image_size", "dimensions", "per_target",
            "micro_batch", "min_count", "warmup", "layers"}  # a large number of these is a request for much work  # fmt: skip
 # valid numbers of these start processes, wait for other machines, or wait longer and longer
-PROCESSES = {"devices", "num_nodes", "workers", "retries"}
+PROCESSES = {"devices", "num_nodes", "workers"}
 
 
 def _options(kind: type, prefix: str = "") -> dict[str, Any]:

@@ -322,9 +322,9 @@ def _lists(world: World, do: Do) -> None:
     )
 
 
-ASKED = {"questioner": "few-shot", "language_model": "endpoint:m", "retries": 0, "timeout": 5, "rounds": 2}
+ASKED = {"questioner": "few-shot", "language_model": "endpoint:m", "timeout": 5, "rounds": 2}
 WRITTEN = {"train": 1, "test": 1, "batch_size": 1}
-WRITTEN |= {"language_model": "endpoint:m", "retries": 0, "timeout": 5}
+WRITTEN |= {"language_model": "endpoint:m", "timeout": 5}
 
 
 def _answered(world: World, do: Do) -> None:

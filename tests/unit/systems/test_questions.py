@@ -102,9 +102,9 @@ def test_a_language_model_asks_at_an_endpoint_or_locally(monkeypatch, tmp_path, 
 
 
 def test_an_endpoint_has_the_limits_of_the_options(monkeypatch, tmp_path):
-    monkeypatch.setattr(by_name, "Endpoint", lambda *given: given)
-    settings = Asking(cache=tmp_path, retries=7, timeout=3.0)
-    assert endpoint(settings, "endpoint:endpoint:x") == ("endpoint:x", tmp_path, 7, 3.0)
+    monkeypatch.setattr(by_name, "Endpoint", lambda *given, **limits: (given, limits))
+    settings = Asking(cache=tmp_path, timeout=3.0)
+    assert endpoint(settings, "endpoint:endpoint:x") == (("endpoint:x", tmp_path), {"timeout": 3.0})
 
 
 def test_candidate_aware_questions_know_the_labels_or_the_predictions_of_the_gallery(shop):
