@@ -252,11 +252,6 @@ def read_run(run: Path, kind: type[R]) -> R:
     if content.get("kind") != name:
         found = a_or_an(str(content.get("kind")))
         raise UserError(f"expected {a_or_an(name)}, found {found} in {run}; give a run of {TRAINED_BY[name]}")
-    if str(content.get("version")).startswith("0.1."):
-        raise UserError(
-            f"expected a run of version {__version__}, found one of {content['version']} in {run}; train the {name} "
-            "again"
-        )
     about = typed(content, kind, run / "model.json", f"train the {name} again")
     if isinstance(about, _WithWords | DialogEncoderRun | GeneratorRun | ChatSearcherRun):
         _check_words(run, about, name)

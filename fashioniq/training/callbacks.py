@@ -76,8 +76,6 @@ class KeepBest(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
-        if self.best and self.monitor not in self.best:
-            raise UserError(f"{self.run} is of an older version; start another run with --run")
         check_made_of(self.run, self.about, state_dict)
         self._earlier = state_dict["seconds"]
 

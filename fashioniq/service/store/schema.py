@@ -11,13 +11,11 @@ from sqlalchemy import Connection, Engine
 from fashioniq.files import UserError
 from fashioniq.service.store.engine import clear_files
 
-FIRST = "0009"  # of the revisions; earlier ones were those of no released version
-
 
 def update_schema(engine: Engine, create: bool) -> None:
     """Create the tables, or update them to the newest version.
 
-    Raises UserError if they are newer or of no released version, and without `create` if there is no file of SQLite or
+    Raises UserError if they are of another version, and without `create` if there is no file of SQLite or
     there are no tables.
     """
     scripts = ScriptDirectory.from_config(_alembic())
@@ -30,14 +28,10 @@ def update_schema(engine: Engine, create: bool) -> None:
         raise _missing("none of its tables", engine)
     if found == scripts.get_current_head():
         return
-    if found is not None and found < FIRST:
-        raise UserError(
-            f"expected a database of revision {FIRST} or later, found {found}; give a new one with --database"
-        )
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
         raise UserError(
             f"expected a database of this version of fashioniq or an earlier one, found revision {found}; "
-            "update fashioniq"
+            "update fashioniq, or give a new one with --database"
         )
     with engine.execution_options(mode="write").begin() as connection:
         migrate(connection)

@@ -551,11 +551,3 @@ def test_there_is_no_gpu_here_to_ask_for(monkeypatch):
         accelerator_of("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert [accelerator_of(name) for name in ("auto", "cpu", "cuda")] == ["gpu", "cpu", "gpu"]
-
-
-def test_a_run_of_an_older_version_is_not_resumed(tmp_path):
-    best = KeepBest(tmp_path / "run", torch.nn.Linear(1, 1), None, monitor="val_score", seed=0, patience=1)
-    best.load_state_dict({"best": {"val_score": 1.0}, "seconds": {}})
-    assert best.best == {"val_score": 1.0}
-    with pytest.raises(UserError, match="run is of an older version; start another run with --run"):
-        best.load_state_dict({"best": {"val_P": 60.0}, "seconds": {}})

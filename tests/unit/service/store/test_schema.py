@@ -75,19 +75,12 @@ def test_a_migration_that_fails_leaves_no_tables(connected):
         assert schema(connection) == {}
 
 
-@pytest.mark.parametrize(
-    ("revision", "told"),
-    [
-        pytest.param("9999", "found revision 9999; update fashioniq", id="newer"),
-        pytest.param("0003", "found 0003; give a new one with --database", id="before_the_first_release"),
-    ],
-)
-def test_a_schema_of_another_version_is_refused_in_one_line(url, revision, told):
+def test_a_schema_of_another_version_is_refused_in_one_line(url):
     engine = create_engine(url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
-    with pytest.raises(UserError, match=told) as refused:
+    with pytest.raises(UserError, match="found revision 9999; update fashioniq") as refused:
         Store.open(url)
     assert "\n" not in str(refused.value)
 
