@@ -95,7 +95,7 @@ class Reply:
 
 
 class Client:
-    """Client for GET requests, one attempt each, within the limits of a policy.
+    """Client for requests of one attempt each, within the limits of a policy.
 
     Use it in an `async with` statement.
     """
@@ -113,16 +113,16 @@ class Client:
         await self._client.aclose()
 
     @asynccontextmanager
-    async def get(self, url: httpx.URL) -> AsyncIterator[Reply]:
+    async def send(self, url: httpx.URL, content: Any = None) -> AsyncIterator[Reply]:
         """One attempt, which has to end, body included, within the policy's `timeout`.
 
-        Redirects are not followed.
+        It is a GET, or with `content` a POST of it as JSON. Redirects are not followed.
 
         Raises NoAnswer without a response, Busy where the connection breaks or time is up, Unfetched where
         the request is impossible.
         """
         deadline = asyncio.get_running_loop().time() + self._policy.timeout
-        response = await self._send(url, deadline)
+        response = await self._send(url, content, deadline)
         try:
             async with asyncio.timeout_at(deadline):
                 yield Reply(response, self._policy.max_bytes)
@@ -135,10 +135,12 @@ class Client:
         finally:
             await response.aclose()
 
-    async def _send(self, url: httpx.URL, deadline: float) -> httpx.Response:
+    async def _send(self, url: httpx.URL, content: Any, deadline: float) -> httpx.Response:
+        method = "GET" if content is None else "POST"
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._client.send(self._client.build_request("GET", url), stream=True)
+                request = self._client.build_request(method, url, json=content)
+                return await self._client.send(request, stream=True)
         except (TimeoutError, httpx.TimeoutException) as error:
             seconds = min(self._policy.silence or self._policy.timeout, self._policy.timeout)
             raise NoAnswer(f"none within {seconds:g} seconds") from error

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.identity import Identity
 from fashioniq.encoders.protocol import Encoder, digest_of, in_batches, unit
 from fashioniq.files import UserError, why
-from fashioniq.http import USER_AGENT, NoAnswer, Policy, Reply, Unfetched, open_client, retried
+from fashioniq.http import Client, Policy, Unfetched, parse, retried
 from fashioniq.llm.endpoint import KEY, api_key
 
 TEXTS = 64  # texts per request
@@ -71,23 +70,10 @@ class EmbeddingsEndpoint(Encoder):
 
     async def _post(self, body: dict[str, Any]) -> bytes:
         """One attempt. Raises Busy, which is retried, or Unfetched."""
-        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        try:
-            async with (
-                asyncio.timeout(self._policy.timeout),
-                open_client(httpx.AsyncClient, headers=headers, timeout=None) as client,
-                client.stream("POST", self._url, json=body) as response,
-            ):
-                reply = Reply(response, self._policy.max_bytes)
-                reply.check()
-                return b"".join([chunk async for chunk in reply.chunks()])
-        except TimeoutError as error:
-            raise NoAnswer(f"not complete within {self._policy.timeout:g} seconds") from error
-        except (httpx.HTTPError, OSError) as error:
-            raise NoAnswer(why(error, 120)) from error
-        except httpx.InvalidURL as error:
-            raise Unfetched("dead", why(error, 120)) from error
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        async with Client(self._policy, headers) as client, client.send(parse(self._url), body) as reply:
+            reply.check()
+            return b"".join([chunk async for chunk in reply.chunks()])
 
 
 def embeddings(inputs: PartInputs) -> EmbeddingsEndpoint:

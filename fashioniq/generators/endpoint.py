@@ -143,7 +143,7 @@ async def _download(web: Client, address: str, retries: int) -> bytes:
         parts: list[bytes] = []
 
         async def visit(url: httpx.URL) -> httpx.URL | None:
-            async with web.get(url) as reply:
+            async with web.send(url) as reply:
                 if reply.redirect is None:
                     reply.check()
                     parts.extend([part async for part in reply.chunks()])

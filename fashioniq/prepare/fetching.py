@@ -100,7 +100,7 @@ class Fetcher:
     async def _attempt(self, url: httpx.URL, path: Path, host: _Host) -> httpx.URL | None:
         """Save the file, or return the target of a redirect."""
         try:
-            async with self._client.get(url) as reply:
+            async with self._client.send(url) as reply:
                 self.answered = True
                 host.answered()
                 if reply.redirect:
