@@ -8,8 +8,8 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import RoundMetrics
 from fashioniq.metrics.chat import HITS, round_measures
 from fashioniq.report.dialogs import (
-    MAX_DIALOGS,
     OUTCOMES,
+    SHOWN,
     ArticleGroup,
     article_filters,
     choose,
@@ -28,12 +28,10 @@ COSTS_TITLE = (
 Evaluated = Sequence[tuple[RoundMetrics, list[LoggedDialog]]]  # of each file
 
 
-def write_chat_page(
-    path: Path, evaluated: Evaluated, cards: ItemCards, dialogs_shown: int = 24, seed: int = 0
-) -> None:
+def write_chat_page(path: Path, evaluated: Evaluated, cards: ItemCards) -> None:
     """Write the page of one or several dialog files.
 
-    It shows the best, the worst and random dialogs of each file, at most 120 in all.
+    It shows the best, the worst and random dialogs of each file, at most SHOWN in all.
     Raises UserError if the page cannot be written.
     """
     products = ProductTable(cards)
@@ -41,7 +39,7 @@ def write_chat_page(
     several = len(evaluated) > 1
     all_metrics = [metrics for metrics, _ in evaluated]
     names = [f"{letter} {metrics.name}" for letter, metrics in zip(letters, all_metrics, strict=True)]
-    groups, filters = _round_groups(evaluated, names, products, min(dialogs_shown, MAX_DIALOGS), seed)
+    groups, filters = _round_groups(evaluated, names, products)
     plot, bars = _round_figures(evaluated, letters)
     write_page(
         path,
@@ -110,7 +108,7 @@ def _round_figures(evaluated: Evaluated, letters: Sequence[str]) -> tuple[Plot, 
 
 
 def _round_groups(
-    evaluated: Evaluated, names: Sequence[str], products: ProductTable, shown: int, seed: int
+    evaluated: Evaluated, names: Sequence[str], products: ProductTable
 ) -> tuple[list[ArticleGroup], dict[str, Any]]:
     """Articles of the selected dialogs of all files, in groups, and their filters."""
     groups: dict[str, ArticleGroup] = {}
@@ -118,7 +116,7 @@ def _round_groups(
     before = 0
     for number, (metrics, dialogs) in enumerate(evaluated):
         for title, hint, selected in choose(
-            dialogs, list(range(len(dialogs))), shown // len(evaluated), seed
+            dialogs, list(range(len(dialogs))), SHOWN // len(evaluated), seed=0
         ):
             for row in selected:
                 kinds.append({outcome(dialogs[row]), f"c{number}"})

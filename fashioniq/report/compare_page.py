@@ -14,7 +14,7 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import DialogMetrics
 from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure
-from fashioniq.report.dialogs import TOP, ArticleGroup, article_filters, shown_turns
+from fashioniq.report.dialogs import SHOWN, TOP, ArticleGroup, article_filters, shown_turns
 from fashioniq.report.plots import Plot, rank_histograms, rounds_plot, versus_plot
 from fashioniq.report.tables import RANKS_COUNT, label, rounded
 from fashioniq.report.templates import ItemCards, ProductTable, write_page
@@ -36,7 +36,7 @@ def write_compare_page(
     finding: str,
     notes: Sequence[str],
     cards: ItemCards,
-    dialogs_shown: int = 24,
+    dialogs_shown: int = SHOWN,
     seed: int = 0,
 ) -> None:
     """Write the page of two runs, A and B, whose dialogs have the same targets in the same order.

@@ -13,6 +13,7 @@ from fashioniq.report.templates import ProductTable
 
 TOP = 10
 OUTCOMES = {"first": "found", "ten": f"in the top {TOP}", "never": f"never in the top {TOP}"}
+SHOWN = 24  # dialogs per page
 MAX_DIALOGS = 120  # per page; with PICTURE_BYTES this keeps a page under 10 MB
 
 

@@ -13,6 +13,7 @@ from fashioniq.metrics.ranking import at_chance
 from fashioniq.report.dialogs import (
     MAX_DIALOGS,
     OUTCOMES,
+    SHOWN,
     ArticleGroup,
     article_filters,
     choose,
@@ -29,7 +30,7 @@ def write_dialog_page(
     metrics: TurnMetrics,
     dialogs: list[LoggedDialog],
     cards: ItemCards,
-    dialogs_shown: int = 24,
+    dialogs_shown: int = SHOWN,
     seed: int = 0,
 ) -> None:
     """Write the page of an evaluation and its dialogs.
