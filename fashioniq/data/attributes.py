@@ -26,7 +26,7 @@ GARMENT, TEXTURE, FABRIC, SHAPE, PART, STYLE = TYPES.values()
 _DENYING = ("instead of", "rather than", "is not", "has no", "not", "no", "without", "less")
 _ASSERTING = ("and", "with", "is", "has", "but")
 _TURNS = re.compile(rf"\b({'|'.join((*_DENYING, *_ASSERTING))})\b")
-GROUPS, GROUP_OF, WORD_OF = ENGLISH.groups, ENGLISH.group_of, ENGLISH.word_of
+GROUPS, GROUP_OF = ENGLISH.groups, ENGLISH.group_of
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,20 @@ from fashioniq.generators.pictures import Generated, PictureRequest
 from fashioniq.sample.drawing import draw_garment
 from fashioniq.sample.labels import garment_of, label_words
 
+SIZE = 64  # pixels per side
+
 
 class Drawn:
-    """Draws garments of a category in `size`×`size` pixels; `quality` is the share of correct attributes."""
+    """Draws garments of a category in SIZE×SIZE pixels; `quality` is the share of correct attributes."""
 
-    def __init__(self, category: str, quality: float = 1.0, size: int = 64) -> None:
-        self.category, self.quality, self.size = category, quality, size
+    def __init__(self, category: str, quality: float = 1.0) -> None:
+        self.category, self.quality = category, quality
         self._words = label_words(category)
         self.identity: Mapping[str, Any] = {
             "backend": "drawn",
             "category": category,
             "quality": quality,
-            "size": size,
+            "size": SIZE,
         }
 
     def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
@@ -39,7 +41,7 @@ class Drawn:
         began, rng = time.perf_counter(), random.Random(f"{request.seed} {request.prompt}")
         words = [word for words in find_attributes(request.prompt, self._words) for word in words]
         garment = garment_of(words, self.category, rng, self.quality)
-        picture = draw_garment(garment, self.size, rng)
+        picture = draw_garment(garment, SIZE, rng)
         seconds = time.perf_counter() - began
         return Generated(picture, "ok", request.seed, " ".join(words), seconds=seconds)
 

@@ -8,6 +8,7 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, model_validator
 
 from fashioniq.data.offers import LONGEST_URL, MAX_PRICE, MAX_SIZES, URL
+from fashioniq.service.store import Consent
 
 MAX_K = 50  # products per answer
 SHOWN = 8  # the same, unless another number is asked for
@@ -16,8 +17,6 @@ MAX_TURNS = 20  # turns of a dialog
 MAX_VALUES = 50  # sizes in a filter
 MAX_PRODUCTS = 500  # products per call
 MAX_EVENTS = 1000  # events per call
-
-Consent = Literal["none", "service", "training"]
 
 
 def _plain(text: str) -> str:

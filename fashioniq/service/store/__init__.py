@@ -9,6 +9,7 @@ from fashioniq.service.store.exports import Exports
 from fashioniq.service.store.keys import Keys
 from fashioniq.service.store.privacy import Privacy
 from fashioniq.service.store.rows import (
+    Consent,
     EventRow,
     ExperimentRow,
     ExportRow,
@@ -29,6 +30,7 @@ from fashioniq.service.store.sessions import Sessions
 from fashioniq.service.store.spool import Spool
 
 __all__ = [
+    "Consent",
     "EventRow",
     "ExperimentRow",
     "ExportRow",
