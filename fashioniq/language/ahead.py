@@ -94,6 +94,16 @@ def joined(units: Sequence[Unit], at: int) -> bool:
     return False
 
 
+def contrasts(units: Sequence[Unit], at: int) -> bool:
+    """Whether "not" is between what was said and an unknown word: "cotton not polyester" denies no cotton."""
+    return (
+        at > 0
+        and "apart" in units[at].roles
+        and units[at - 1].says
+        and any(u.unknown for u in units[at + 1 : at + 2])
+    )
+
+
 def unknown(units: Sequence[Unit], at: int) -> bool:
     """Whether an unknown word follows in the clause."""
     clause = takewhile(lambda unit: not unit.mark, units[at + 1 :])
@@ -261,6 +271,12 @@ def among(unit: Unit, others: Sequence[Unit]) -> bool:
     """Whether one of the others stands for the same labels."""
     labels = unit.term.labels if unit.term else frozenset()
     return bool(labels) and any(other.term is not None and other.term.labels == labels for other in others)
+
+
+def renames(unit: Unit) -> bool:
+    """Whether a unit has other words than its labels, such as "baggy" for loose, but not "navy" for navy blue."""
+    labels = unit.term.labels if unit.term else frozenset()
+    return not any(token.key in label for token in unit.tokens for label in labels)
 
 
 def names(unit: Unit) -> set[str]:

@@ -59,7 +59,8 @@ class Scope:
             # "stripes are not for me", but not "is grey and does not have a print"
             if len(self.items) == self._part and not ahead.unknown(self.units, self._denied_at):
                 self.unlike |= {unit.noun for unit in self._nouns}.intersection(self.rules.alternatives)
-            self._deny_back(self._part)
+            if not ahead.contrasts(self.units, self._denied_at):
+                self._deny_back(self._part)
         if self._denial == "except" and not self._seen:  # "I like it, but not the color"
             since = self.units[self._denied_at].start
             self.unlike |= {unit.noun for unit in self._nouns if unit.start > since} & self.rules.alternatives
@@ -97,11 +98,14 @@ class Scope:
                 return
             unit = unit._replace(term=Term(self.lexicon.half(*scale), scale[0]))
         family = unit.term.family if unit.term else ""
-        alone = self._denial == "instead" and self._seen == 1 and not self._joint
-        other = family == self._family and family in self.rules.alternatives
+        instead = self._denial == "instead"
+        one_by_one = instead or (self._denial == "not" and "article" in self.units[at - 1].roles)
+        other = one_by_one and family == self._family and family in self.rules.alternatives
         last = self.items[-1].unit if self.items else None
-        if alone and (other or (last and ahead.follows(self.units, at, last))):
-            self._denial = ""  # "instead of red blue", "instead of the belt a bow"
+        follows = instead and last is not None and ahead.follows(self.units, at, last)
+        if self._seen == 1 and not self._joint and (other or follows):
+            # "instead of red blue", "instead of the belt a bow", "not the red one the green one"
+            self._denial = ""
         kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
         denied = bool(self._denial) and not kept
         if denied and family == GARMENT and beside.is_kind(self.units, at, self.lexicon):
@@ -120,15 +124,16 @@ class Scope:
         if item.step and not item.step[1]:
             self._seen += self._denial != "instead"  # of "not wide enough", about a collar
             return
-        wished = [one.unit.key for one in self.items[self._clause :] if not (one.denied or one.step)]
-        if item.softly and self.lexicon.stem(item.unit.key) in map(self.lexicon.stem, wished):
+        wished = [one.unit for one in self.items[self._clause :] if not (one.denied or one.step)]
+        same = self.lexicon.stem(item.unit.key) in [self.lexicon.stem(unit.key) for unit in wished]
+        if item.softly and same:
             self._seen += 1
             return  # "long but not too long"
         self._correct(item)
-        said = self.items[self._clause :]
-        wanted = [one.unit for one in said if not (one.denied or one.step)]
-        if not (self._denial in ("instead", "than") and ahead.among(item.unit, wanted)):
-            self.items.append(item)  # but not black of "black instead of black and white"
+        # not black of "black instead of black and white", nor loose of "loose but not baggy"
+        again = self._denial in ("instead", "than") or (item.denied and not same and ahead.renames(item.unit))
+        if not (again and ahead.among(item.unit, wished)):
+            self.items.append(item)
         self._joint = ""
         if self._denial and not ahead.common(item.unit, self.lexicon):
             self._seen += 1
