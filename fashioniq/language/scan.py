@@ -184,9 +184,12 @@ class Scanner:
 
     def _contrasted(self, units: Sequence[Unit], at: int) -> int | None:
         """Place of a word that stands alone after "instead of" or "not", which may follow a comma or "and"."""
+        before = units[max(0, at - 2) : at - 1]
         at += units[at].mark == ","
         at += at < len(units) and "and" in units[at].roles
-        if at >= len(units) or not units[at].roles & {"instead", "not", "than", "except"}:
+        denied = any(unit.roles & {"no", "not"} for unit in before)  # "no long sleeves but short ones"
+        contrast = {"instead", "not", "no", "than", "except", *(("but", "prefer") if denied else ())}
+        if at >= len(units) or not units[at].roles & contrast:
             return None
         at += 1
         at += at < len(units) and "article" in units[at].roles

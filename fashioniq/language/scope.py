@@ -28,7 +28,7 @@ class Scope:
     """What was said so far, and what is denied at this place of the sentence."""
 
     def __init__(self, units: Sequence[Unit], lexicon: Lexicon) -> None:
-        self.units, self.lexicon, self.rules = units, lexicon, lexicon.grammar
+        self.units, self.lexicon, self.rules = list(units), lexicon, lexicon.grammar
         self.items: list[ScopedUnit] = []
         self.taken_back: set[str] = set()
         self.unlike: set[str] = set()
@@ -93,6 +93,8 @@ class Scope:
             mild = any("not" in self.rules.roles.get(word.key, ()) for word in words)
             self._add(ScopedUnit(unit, step=(family, -sign), joint=self._joint, softly=mild))
             return
+        if not self._denial or self._seen == 0:
+            unit = self._of_noun(at)
         if unit.term is None:
             if scale is None or not self.lexicon.levels(scale[0]):
                 return
@@ -119,6 +121,18 @@ class Scope:
         if not self._denial and ahead.denies_list(self.units, at, self.rules.roles):
             self._deny("no", at)
             self._seen, self._family = 1, family
+
+    def _of_noun(self, at: int) -> Unit:
+        """A word with the noun before it: "make the sleeves short" asks for short sleeves."""
+        unit = self.units[at]
+        for noun in self._nouns[-1:] if unit.scaled or "copula" in self.units[at - 1].roles else ():
+            words = tuple(token.key for token in (*unit.tokens, *noun.tokens))
+            term = self.lexicon.find(words)
+            if term is not None and term.labels and term.family == noun.noun:
+                if not self._denial:
+                    self._leave_out(noun.noun)
+                self.units[at] = unit._replace(term=term)
+        return self.units[at]
 
     def _add(self, item: ScopedUnit) -> None:
         if item.step and not item.step[1]:
@@ -215,9 +229,12 @@ class Scope:
             return step  # "is longer with a different color", "a shorter style"
         if step[0] not in (noun, LENGTH) or of_neck:
             return noun, 0
-        # "sleeves" says nothing else then
-        self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
+        self._leave_out(noun)
         return noun, step[1]
+
+    def _leave_out(self, noun: str) -> None:
+        """Leave out a noun of the part that says nothing else: "sleeves" of "the sleeves are shorter"."""
+        self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
 
     def _than(self, at: int) -> None:
         following = ahead.next_said(self.units, at)

@@ -38,7 +38,7 @@ class Sentence(Scope):
                 self._border()
         elif unit.roles and self._role(at, unit):
             return
-        elif unit.says:
+        elif unit.says or (unit.unknown and (unit := self._of_noun(at)).term):
             self._item(at, unit)
         elif self._less and (unit.unknown or "bad" in unit.roles):
             self._seen += 1  # "less frumpy with a belt"
@@ -224,7 +224,7 @@ class Sentence(Scope):
         noun = self.units[number].noun
         if other and noun == LENGTH and any(unit.noun == SLEEVES for unit in self._nouns):
             noun = SLEEVES  # "the sleeves are the wrong length"
-            self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
+            self._leave_out(noun)
         (self.unlike if other else self.taken_back).add(noun)
         if other and self.units[number].term is not None:
             return False  # "another pattern" is a pattern
