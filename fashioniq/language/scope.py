@@ -232,6 +232,20 @@ class Scope:
         self._leave_out(noun)
         return noun, step[1]
 
+    def _limits(self, at: int) -> bool:
+        """Compare with a level, and keep it: "at most knee length", "knee length at most"."""
+        following = ahead.next_said(self.units, at)
+        unit = self.units[at - 1 if following is None else following]
+        family, labels = (unit.term.family, unit.term.labels) if unit.term else ("", frozenset[str]())
+        on_scale = any(level & labels for level in self.lexicon.levels(family))
+        if family == COLOR or self._denial or not on_scale:
+            return False
+        self._used.add(at if following is None else following)
+        self.items = [item for item in self.items if item.unit is not unit]
+        direction = 1 if "least" in self.units[at].roles else -1
+        self._add(ScopedUnit(unit, True, (family, direction), unit, self._joint))
+        return True
+
     def _leave_out(self, noun: str) -> None:
         """Leave out a noun of the part that says nothing else: "sleeves" of "the sleeves are shorter"."""
         self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]

@@ -72,7 +72,7 @@ class Sentence(Scope):
             self._complains = True
         elif "owns" in roles and (owned := ahead.owned(self.units, at)):
             self._used.update(owned)
-        elif self._takes_back(at, roles):
+        elif self._takes_back(at, roles) or (roles & {"most", "least"} and self._limits(at)):
             return True
         elif "corrects" in roles:
             self._border()
