@@ -149,6 +149,19 @@ def about_person(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[s
     return any("myself" in roles.get(token.key, ()) for unit in clause for token in unit.tokens)
 
 
+def described(units: Sequence[Unit], at: int) -> bool:
+    """Whether the clause before says how the product shown is: "this one is green, I want blue"."""
+    clause = list(takewhile(lambda unit: not unit.mark, units[at - 2 :: -1]))[::-1] if at > 1 else []
+    says = any("is" in unit.roles for unit in clause[:3])
+    return says and bool(units[at - 1].mark and clause[0].roles & {"shown", "is"})
+
+
+def also(units: Sequence[Unit], at: int) -> bool:
+    """Whether the clause adds to what was said: "but I want it elegant too"."""
+    clause = list(takewhile(lambda unit: not unit.mark, units[at + 1 :]))
+    return any("also" in one.roles and ("too" not in one.roles or one is clause[-1]) for one in clause)
+
+
 def owned(units: Sequence[Unit], at: int) -> list[int]:
     """Places of what tells which other thing is meant: "my brown boots", "a black bag and black shoes". There is none
     in "I have a red dress in mind".

@@ -74,9 +74,9 @@ class Sentence(Scope):
             self._used.update(owned)
         elif self._takes_back(at, roles) or (roles & {"most", "least"} and self._limits(at)):
             return True
-        elif "corrects" in roles:
+        elif "corrects" in roles or ("wants" in roles and ahead.described(self.units, at)):
             self._border()
-            self._corrected = len(self.items)
+            self._corrected = 0 if ahead.also(self.units, at) else len(self.items)
         elif "leave" in roles and ahead.left_out(self.units, at):
             self._deny("no", at)
         elif (self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns)) or (
@@ -183,6 +183,8 @@ class Sentence(Scope):
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
+            elif at and self.units[at - 1].mark == ",":
+                self._corrected = len(self.items)  # "red, no, blue"
             return  # an answer: "no, red"
         roles, denied = self.units[at].roles, bool(self._denial) and not self._seen
         again = kind in ("without", "less", "except") or (self._complains and "list" in roles)
