@@ -25,8 +25,11 @@ class Places(NamedTuple):
     def of(cls, given: Mapping[str, Any]) -> "Places":
         """Places of a language's file."""
         ordinals = {
-            key_of(word): place for place, words in enumerate(given["ordinals"]) for word in split(words)
+            phrase_of(word): place for place, words in enumerate(given["ordinals"]) for word in split(words)
         }
+        for place, word in enumerate(split(given["cardinals"])):
+            for number in (word, place + 1):
+                ordinals |= {phrase_of(f"{before} {number}"): place for before in split(given["numbers"])}
         return cls(ordinals, *(_keys(given[name]) for name in ("before", "nouns", "other")))
 
 

@@ -85,15 +85,20 @@ class Reader:
         """
         grammar = self.lexicon.grammar
         ordinals, before, nouns, other = grammar.places
+        refused = None  # "not the first one, the second one"
         for number, token in enumerate(tokens):
             after, last = ([one.key for one in tokens[number + 1 : number + 3]] + ["", ""])[:2]
+            if (numbered := f"{token.key} {after}") in ordinals:
+                return ordinals[numbered]
             if token.key not in ordinals or (number and tokens[number - 1].key not in before):
                 continue
             roles = grammar.roles.get(after, frozenset()) if after not in other else frozenset()
             of_other = "kind" in roles and last in other  # "the second of May"
             if after in nouns or (number and not of_other and (roles or not after.isalnum())):
-                return ordinals[token.key]
-        return None
+                if number < 2 or "not" not in grammar.roles.get(tokens[number - 2].key, ()):
+                    return ordinals[token.key]
+                refused = ordinals[token.key] if refused is None else refused
+        return refused
 
     def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:
         wishes: list[Wish] = []

@@ -211,6 +211,10 @@ class Scope:
         words = (shade, *(token.key for token in unit.tokens))
         terms = (self.lexicon.find(words), self.lexicon.color_of(words))
         term = next((term for term in terms if term is not None and term.labels), unit.term)
+        if said is one and other.joint == "or":  # "red or darker"
+            return said._replace(
+                unit=unit._replace(term=unit.term._replace(labels=unit.term.labels | term.labels))
+            )
         if term.labels == unit.term.labels <= self.lexicon.half(COLOR, -direction):
             return step  # "the black is too dark"
         return said._replace(unit=unit._replace(term=term))

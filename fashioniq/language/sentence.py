@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fashioniq.language import ahead
+from fashioniq.language import ahead, clauses
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
@@ -60,23 +60,23 @@ class Sentence(Scope):
                 self.like_shown = True
                 equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
                 self.items = [item for item in self.items if item.unit.tokens != equal]
-        elif "complaint" in roles and (kind := ahead.complaint(self.units, at)):
+        elif "complaint" in roles and (kind := clauses.complaint(self.units, at)):
             self._deny(kind)
             self._complains = True
         elif (
-            ("why" in roles and not ahead.asks_for(self.units, at, self.rules.roles))
-            or ("pity" in roles and not ahead.about_person(self.units, at, self.rules.roles))
+            ("why" in roles and not clauses.asks_for(self.units, at, self.rules.roles))
+            or ("pity" in roles and not clauses.about_person(self.units, at, self.rules.roles))
             or ("that" in roles and self._denial and not self._seen)
         ):
             self._deny("not", at)
             self._complains = True
-        elif "owns" in roles and (owned := ahead.owned(self.units, at)):
+        elif "owns" in roles and (owned := clauses.owned(self.units, at)):
             self._used.update(owned)
         elif self._takes_back(at, roles) or (roles & {"most", "least"} and self._limits(at)):
             return True
-        elif "corrects" in roles or ("wants" in roles and ahead.described(self.units, at)):
+        elif "corrects" in roles or ("wants" in roles and clauses.described(self.units, at)):
             self._border()
-            self._corrected = 0 if ahead.also(self.units, at) else len(self.items)
+            self._corrected = 0 if clauses.also(self.units, at) else len(self.items)
         elif "leave" in roles and ahead.left_out(self.units, at):
             self._deny("no", at)
         elif (self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns)) or (
@@ -93,7 +93,7 @@ class Sentence(Scope):
             "away" in roles and ahead.moves(self.units, at)
         ):
             self._deny("swap")
-        elif not self._denial and ahead.opinion(self.units, at):
+        elif not self._denial and clauses.opinion(self.units, at):
             self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
         elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
             self._deny_back(self._part if len(self.items) > self._part else self._last_part)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 _TOKEN = re.compile(
     r"\d+/\d+"  # 3/4 sleeves
     r"|\d+(?:[.,]\d+)+"
+    r"|(?<![^\W_])[Nn][OoRr]\.(?=\s*\d)|#"  # no. 3
     r"|w/o?(?![^\W_])"
     r"|(?:[^\W_][\u0300-\u036f]*)+(?:['’](?:[^\W_][\u0300-\u036f]*)+)*"  # don't; letters with separate accents
     r"|[-=]+>|[→⇒➜]"
