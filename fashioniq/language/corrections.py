@@ -93,7 +93,8 @@ class Corrections:
                 continue
             for link in ("", *self._rules.links):
                 one = key[:at].removesuffix(link)
-                if len(one) == at - len(link) >= 3 and self._whole(one):
+                one = self._rules.first_parts.get(one, one) if len(one) == at - len(link) else ""
+                if len(one) >= 3 and self._whole(one):
                     return (self._terms.spelled_as(one), self._terms.spelled_as(key[at:]))
         return None
 

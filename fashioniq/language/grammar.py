@@ -56,6 +56,7 @@ class Grammar:
     without: tuple[str, ...]  # suffixes that deny the word before them
     coloured: tuple[str, ...]  # suffixes of color words
     links: tuple[str, ...]  # letters between the parts of a compound, if the language has compounds
+    first_parts: Mapping[str, str]  # what the first part of a compound stands for
     unlike_head: frozenset[str]  # keys of compounds that are no garment of their last part
     inflections: tuple[str, ...]  # endings of attribute words
     keyboard: tuple[str, ...]  # rows of letters
@@ -122,6 +123,7 @@ def grammar(code: str) -> Grammar:
         without=tuple(map(folded, given["suffixes"]["without"])),
         coloured=tuple(map(folded, given["suffixes"]["shade"])),
         links=tuple(given.get("links", ())),
+        first_parts=given.get("first_parts", {}),
         unlike_head=_keys(given.get("unlike_head", "")),
         inflections=tuple(given["inflections"]),
         keyboard=tuple(given["keyboard"]),

@@ -96,7 +96,10 @@ class Sentence(Scope):
         elif not self._denial and clauses.opinion(self.units, at):
             self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
         elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
-            self._deny_back(self._part if len(self.items) > self._part else self._last_part)
+            since = self._part if len(self.items) > self._part else self._last_part
+            self._deny_back(len(self.items) - 1 if "removed" in roles else since)  # "leave it out"
+        elif "granted" in roles and not ahead.goes_on(self.units, at):
+            self.items[-1:] = [item._replace(denied=False) for item in self.items[-1:]]
         elif any(kind in roles for kind in _DENYING):
             self._denying(at, next(kind for kind in _DENYING if kind in roles))
         elif "free" in roles and at and self.items and self.items[-1].unit is self.units[at - 1]:

@@ -9,7 +9,7 @@ _TOKEN = re.compile(
     r"\d+/\d+"  # 3/4 sleeves
     r"|\d+(?:[.,]\d+)+"
     r"|(?<![^\W_])[Nn][OoRr]\.(?=\s*\d)|#"  # no. 3
-    r"|w/o?(?![^\W_])"
+    r"|(?<![^\W_])w/(?:o(?:ut)?(?![^\W_]))?"  # w/pockets, w/o
     r"|(?:[^\W_][\u0300-\u036f]*)+(?:['’](?:[^\W_][\u0300-\u036f]*)+)*"  # don't; letters with separate accents
     r"|[-=]+>|[→⇒➜]"
     r"|[,.;:!?()\[\]&+/\n\r…–—|\"“”„]"
