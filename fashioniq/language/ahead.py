@@ -219,9 +219,9 @@ def among(unit: Unit, others: Sequence[Unit]) -> bool:
 
 
 def renames(unit: Unit) -> bool:
-    """Whether a unit has other words than its labels, such as "baggy" for loose, but not "navy" for navy blue."""
+    """Whether a unit has other words than its labels: "baggy" for loose, "dark red" for red, not "navy"."""
     labels = unit.term.labels if unit.term else frozenset()
-    return not any(token.key in label for token in unit.tokens for label in labels)
+    return not any(all(token.key in label for token in unit.tokens) for label in labels)
 
 
 def names(unit: Unit) -> set[str]:

@@ -78,7 +78,7 @@ class Scope:
             self._denial, self._less = "", False
         if unit.noun:
             self._nouns.append(unit)
-            said = [item.unit for item in self.items[self._part :]]
+            said = [item.unit for item in self.items[self._part :] if self._seen or not self._denial]
             if unit.term is None or ahead.goes_with(self.units, at, said):
                 return
         if unit.step and not beside.inflected(self.units, at):

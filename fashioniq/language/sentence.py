@@ -226,6 +226,10 @@ class Sentence(Scope):
             number = ahead.before_verb(self.units, at)  # "the color is wrong"
         if self._denial or number is None or not self.units[number].noun:
             return False
+        if "swap" in self.units[at].roles and any(
+            unit.roles & {"away", "toward"} for unit in self.units[number + 1 : number + 2]
+        ):
+            return False  # "change the color to red"
         noun = self.units[number].noun
         if other and noun == LENGTH and any(unit.noun == SLEEVES for unit in self._nouns):
             noun = SLEEVES  # "the sleeves are the wrong length"
@@ -234,11 +238,12 @@ class Sentence(Scope):
         if other and self.units[number].term is not None:
             return False  # "another pattern" is a pattern
         self._used.add(number)
-        if "any" in self.units[at].roles and any(
-            "but" in unit.roles for unit in self.units[number + 1 : number + 2]
-        ):
+        but = [
+            unit.term for unit in self.units[number + 2 : number + 3] if "but" in self.units[number + 1].roles
+        ]
+        if "any" in self.units[at].roles and any(term and term.family == noun for term in but):
             self._used.add(number + 1)
-            self._deny("except")
+            self._deny("except")  # "any color but red"
         return True
 
     def _irrelevant(self, at: int) -> bool:
