@@ -241,8 +241,7 @@ class Scope:
         following = ahead.next_said(self.units, at)
         unit = self.units[at - 1 if following is None else following]
         family, labels = (unit.term.family, unit.term.labels) if unit.term else ("", frozenset[str]())
-        on_scale = any(level & labels for level in self.lexicon.levels(family))
-        if family == COLOR or self._denial or not on_scale:
+        if family == COLOR or self._denial or max(self.lexicon.places(family, labels), default=-1) < 0:
             return False
         self._used.add(at if following is None else following)
         self.items = [item for item in self.items if item.unit is not unit]

@@ -191,10 +191,7 @@ class Sentence(Scope):
             return  # an answer: "no, red"
         roles, denied = self.units[at].roles, bool(self._denial) and not self._seen
         again = kind in ("without", "less", "except") or (self._complains and "list" in roles)
-        after = self.units[at + 1 : at + 2]
-        wants = any("assert" in unit.roles and len(unit.tokens) > 1 for unit in after)
-        if kind == "except" and any("swap" in unit.roles for unit in after):
-            return  # "keep everything but change the color to green"
+        wants = any("assert" in unit.roles and len(unit.tokens) > 1 for unit in self.units[at + 1 : at + 2])
         if denied and ((again and self._denial != "less") or (self._denial == "not" and "removed" in roles)):
             self._denial = ""  # "not without pockets", "why does it have no pockets", "don't lose the belt"
         elif not (denied and kind == "not") and not ("answer" in roles and wants):  # "no I want red"

@@ -537,7 +537,7 @@ def test_what_is_interpreted_has_a_weight_of_its_own():
         "crimson": 0.5 * having("red"),
         "red": 2 * having("red"),
         "not crimson": -0.5 * having("red"),
-        "is red and not crimson": -0.5 * having("red"),
+        "is red and not crimson": 2 * having("red"),
         "longer": 0.5 * having("maxi") - 0.5 * having("mini", "knee length", every=False),
         "longer than knee length": 2 * having("maxi"),
     }.items():
