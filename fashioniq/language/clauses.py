@@ -36,7 +36,7 @@ def described(units: Sequence[Unit], at: int) -> bool:
     """Whether the clause before says how the product shown is: "this one is green, I want blue"."""
     clause = list(takewhile(lambda unit: not unit.mark, units[at - 2 :: -1]))[::-1] if at > 1 else []
     says = any("is" in unit.roles for unit in clause[:3])
-    return says and bool(units[at - 1].mark and clause[0].roles & {"shown", "is"})
+    return says and bool(units[at - 1].mark and clause[0].roles & {"shown", "is", "article"})
 
 
 def also(units: Sequence[Unit], at: int) -> bool:
