@@ -239,7 +239,7 @@ class Scope:
     def _limits(self, at: int) -> bool:
         """Compare with a level, and keep it: "at most knee length", "knee length at most"."""
         following = ahead.next_said(self.units, at)
-        unit = self.units[at - 1 if following is None else following]
+        unit = self.units[max(0, at - 1) if following is None else following]
         family, labels = (unit.term.family, unit.term.labels) if unit.term else ("", frozenset[str]())
         if family == COLOR or self._denial or max(self.lexicon.places(family, labels), default=-1) < 0:
             return False
