@@ -5,6 +5,7 @@ is none ("bare"). One transaction writes at a time in the whole database: SQLite
 each one takes the same advisory lock. What it has read is therefore true until its commit.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -53,7 +54,7 @@ def engine_of(url: str) -> Engine:
             raise ArgumentError("no file")
         engine = create_engine(
             parsed,
-            connect_args={} if sqlite else _postgresql(),
+            connect_args={} if sqlite else _postgresql(parsed),
             pool_pre_ping=True,
             pool_timeout=WAIT,
             hide_parameters=True,  # they are words of persons
@@ -80,16 +81,21 @@ def engine_of(url: str) -> Engine:
     return engine
 
 
-def _postgresql() -> dict[str, Any]:
-    milliseconds = int(WAIT * 1000)
-    return {
+def _postgresql(url: URL) -> dict[str, Any]:
+    """Parameters of connections to PostgreSQL. Those of the URL, and settings in PGOPTIONS, count instead."""
+    given, milliseconds = url.normalized_query, int(WAIT * 1000)
+    own = given.get("options", (os.environ.get("PGOPTIONS", ""),))
+    limits = f"-c lock_timeout={milliseconds} -c statement_timeout={STATEMENT * 1000}"
+    defaults = {
+        "client_encoding": "utf8",  # also where PGCLIENTENCODING or the database has another one
         "connect_timeout": max(2, WAIT),  # libpq takes 1 as 2
         "tcp_user_timeout": milliseconds,
         # a server that is lost while it executes a statement: the default is 2 hours
         "keepalives_idle": 3 * max(2, WAIT),
         "keepalives_interval": max(2, WAIT),
-        "options": f"-c lock_timeout={milliseconds} -c statement_timeout={STATEMENT * 1000}",
     }
+    unset = {name: value for name, value in defaults.items() if name not in given}
+    return unset | {"options": " ".join((limits, *own)).strip()}
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

@@ -1,4 +1,5 @@
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,25 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Store.open(url)
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("place", ["url", "environment"])
+def test_settings_of_the_operator_count_beside_those_of_the_service(fresh_url, place, monkeypatch):
+    with create_engine(fresh_url).begin() as connection:
+        connection.execute(text("CREATE SCHEMA own"))
+    if place == "url":
+        fresh_url += "&options=-csearch_path%3Down&application_name=search&connect_timeout=9"
+    else:
+        monkeypatch.setenv("PGOPTIONS", "-c search_path=own")
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with closing(Store.open(fresh_url)) as store, store.engine.connect() as connection:
+        assert inspect(connection).has_table("turn", "own")
+        assert not inspect(connection).has_table("turn", "public")
+        assert connection.scalar(text("SHOW lock_timeout")) == "5s"
+        assert connection.scalar(text("SHOW client_encoding")) == "UTF8"
+        wait = connection.connection.driver_connection.info.get_parameters().get("connect_timeout")
+        assert wait == ("9" if place == "url" else "5")
 
 
 def test_a_file_that_may_not_be_written_is_named(tmp_path):
