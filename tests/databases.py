@@ -41,6 +41,7 @@ def start_server(folder, pytest_process):
     subprocess.Popen(stop, start_new_session=True, stdin=subprocess.DEVNULL, **quiet)
     quiet |= user
     initdb = ["initdb", "-D", own / "data", "-A", "trust", "-U", "shop", "--no-sync", "--no-instructions"]
+    initdb += ["-E", "UTF8"]
     subprocess.run([programs / initdb[0], *initdb[1:]], check=True, timeout=LIMIT, **quiet)
     options = f"-F -k {own} -c listen_addresses='' -c max_connections=100"
     start = ["-D", own / "data", "-o", options, "-l", own / "log", "-w", "-t", str(LIMIT), "start"]

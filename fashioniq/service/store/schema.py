@@ -15,15 +15,21 @@ from fashioniq.service.store.engine import clear_files
 def update_schema(engine: Engine, create: bool) -> None:
     """Create the tables, or update them to the newest version.
 
-    Raises UserError if they are of another version, and without `create` if there is no file of SQLite or
-    there are no tables.
+    Raises UserError if they are of another version, if PostgreSQL stores texts in another encoding than UTF-8, and
+    without `create` if there is no file of SQLite or there are no tables.
     """
     scripts = ScriptDirectory.from_config(_alembic())
     sqlite = engine.dialect.name == "sqlite"
     if sqlite and not create and not Path(engine.url.database or "").is_file():
         raise _missing("no such file", engine)
     with engine.connect() as connection:
+        encoding = "UTF8" if sqlite else connection.exec_driver_sql("SHOW server_encoding").scalar()
         found = MigrationContext.configure(connection).get_current_revision()
+    if encoding != "UTF8":  # of words of shoppers, it may lack letters
+        raise UserError(
+            f"expected a database with the encoding UTF8, found {encoding} in {engine.url.render_as_string()}; create "
+            "one by `createdb NAME --encoding UTF8 --template template0`"
+        )
     if found is None and not create:
         raise _missing("none of its tables", engine)
     if found == scripts.get_current_head():

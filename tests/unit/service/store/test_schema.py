@@ -1,6 +1,7 @@
 import re
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -101,6 +102,15 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
         with pytest.raises(Unavailable) as refused:
             Store.open(url)
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_store_all_letters_is_refused_in_one_line(server, administer, encoding):
+    name = f"encoded{uuid4().hex}"
+    administer(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(UserError, match=f"the encoding UTF8, found {encoding} in .*createdb") as refused:
+        Store.open(server.format(name))
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
