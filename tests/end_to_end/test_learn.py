@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import zlib
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,11 +23,13 @@ from fashioniq.encoders.protocol import Encoder, unit
 from fashioniq.features.store import open_store
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.service.exploring import explored_ranks, propensity
+from fashioniq.service.learning import run as learning
 from fashioniq.service.learning.export import read_sessions
 from fashioniq.service.learning.gate import replay
 from fashioniq.service.learning.growth import grow
 from fashioniq.service.learning.off_policy_gate import first_products
 from fashioniq.service.learning.rules import LiveSession, LiveStep
+from fashioniq.service.learning.verdict import Verdict
 from fashioniq.service.models import models_of
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load, zero_shot
@@ -248,6 +251,28 @@ def test_a_model_is_not_activated_in_the_place_of_one_that_it_was_not_compared_w
     assert learn(log)[0] == 0
     note = f"{serving} serves dresses; the new model was compared with {world.run} alone"
     assert note in json.loads((tmp_path / "learned/gate.json").read_text())["notes"]
+
+
+def test_a_model_is_not_activated_after_another_one_was_during_the_training(
+    learn, tmp_path, world, capsys, monkeypatch
+):
+    serving = shutil.copytree(world.run, tmp_path / "serving")
+
+    def trained(settings, source):
+        with closing(Store.open(f"sqlite:///{tmp_path}/service.db")) as store, models_of(store) as models:
+            models.activate(models.register(serving).version)
+        return shutil.copytree(world.run, settings.run)
+
+    passed = Verdict(targets=0, rows=[], reasons=[], notes=[])
+    monkeypatch.setattr(learning, "train_retriever", trained)
+    monkeypatch.setattr(learning, "_judged", lambda *given: passed)
+    code, database = learn(world.log, "--activate")
+    told = capsys.readouterr()
+    assert code == 2 and "passes the gate" in told.out and "is active" not in told.out
+    assert f"expected the run that serves dresses, {serving}, found {world.run}" in told.err
+    with closing(Store.open(database)) as store:
+        active = store.active_model("dresses")
+    assert active is not None and active.folder == str(serving)
 
 
 def test_a_model_trained_on_exchanged_targets_is_refused(learn, tmp_path, world):
