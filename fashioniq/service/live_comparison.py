@@ -197,7 +197,10 @@ def _lines(store: Store, one: LiveComparison) -> list[str]:
         )
     active = store.active_model(experiment.category)
     if one.verdict == "challenger":
-        lines.append(f"the challenger is better; activate it: {activation(experiment.challenger)}")
+        lines.append(
+            "the challenger is better; activate it (behind a proxy, with a KEY of the scope admin): "
+            f"{activation(experiment.challenger)}"
+        )
     elif one.verdict == "running":
         lines.append("the running model is better")
     elif one.verdict is not None:

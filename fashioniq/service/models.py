@@ -34,8 +34,8 @@ def models_of(store: Store, device: str = "auto") -> Iterator["Models"]:
 
 
 def activation(version: str) -> str:
-    """The call that activates a model in a service on this machine."""
-    return f"curl -X POST http://127.0.0.1:8000/v1/models/{version}/activate"
+    """The call that activates a model in a service on this machine; without a proxy, KEY may be empty."""
+    return f'curl -X POST http://127.0.0.1:8000/v1/models/{version}/activate -H "Authorization: Bearer $KEY"'
 
 
 class Models:

@@ -77,13 +77,16 @@ def test_a_comparison_begins_is_watched_and_ends_by_its_rule(opened, runs, tmp_p
     assert "110 of at most 10,000" in told and ", 3 later ones of the same clients" in told
     assert "the challenger is better; activate it" in told
     assert experiment.verdict == "challenger" and experiment.ended_at is not None
-    assert f"models/{experiment.challenger}/activate" in told
+    path = f"/v1/models/{experiment.challenger}/activate"
+    assert f'{path} -H "Authorization: Bearer $KEY"' in told
     shown = page.read_text()
     assert "3 later ones of the same clients" in shown
     assert "the challenger is better" in shown and "Line plot of the difference" in shown
     service.experiments.refresh()
     talking = client.post("/v1/sessions", json={"category": "dresses", "consent": "service"}).json()
     assert service.store.session(talking["session_id"]).experiment is None
+    # as told, without a proxy and without a key
+    assert client.post(path, headers={"Authorization": "Bearer "}).json()["active"] is True
 
 
 def test_a_comparison_ends_by_hand_and_tells_of_another_active_model(opened, capsys):

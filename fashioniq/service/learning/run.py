@@ -267,7 +267,7 @@ def _activate(store: Store, settings: Learn, category: str) -> None:
     store.activate_model(served.version)
     print(f"{served.version} is active")
     if before is not None:
-        print(f"to go back: {activation(before.id)}")
+        print(f"to go back (behind a proxy, with a KEY of the scope admin): {activation(before.id)}")
 
 
 def _sizes(chosen: LearningSessions) -> dict[str, int]:
