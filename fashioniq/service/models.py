@@ -62,7 +62,16 @@ class Models:
         their runs may be gone for good.
         """
         for run in runs:
-            self.activate(self.register(run).version)
+            served = self.register(run)
+            before = self.store.active_model(served.category)
+            self.activate(served.version)
+            if before is not None and before.id != served.version:  # such as one that `learn` activated
+                log.warning(
+                    "%s is active in place of %s (%s); without --run, the active model would have been served",
+                    served.version,
+                    before.id,
+                    before.folder,
+                )
         for category in self.store.categories():
             if category not in self._active:
                 try:

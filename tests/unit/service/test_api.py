@@ -670,6 +670,15 @@ def test_a_category_whose_run_is_gone_does_not_keep_others_from_being_served(ser
     assert caplog.text.count("there is no file") == 1
 
 
+def test_a_run_that_replaces_the_active_model_at_the_start_is_named(service, service_of, caplog, tmp_path):
+    service_of(("dresses-0",))  # a process that starts again
+    assert not caplog.messages
+    service_of(("dresses-1",))
+    told = "dresses@2026-01-01-1 is active in place of dresses@2026-01-01-0"
+    assert [message.partition(" (")[0] for message in caplog.messages] == [told]
+    assert str(tmp_path / "models/dresses-0") in caplog.text
+
+
 def test_new_products_that_cannot_be_loaded_are_tried_once(service, service_of, caplog, tmp_path):
     elsewhere, loads = service_of(()), []
 
