@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import torch
@@ -337,6 +338,16 @@ def test_a_log_without_consent_teaches_nothing(learn, tmp_path, world, capsys):
     told = capsys.readouterr().err
     assert "found 0 of " in told and "ask shoppers for their consent" in told
     assert not (tmp_path / "learned").exists()
+
+
+def test_the_password_of_the_database_is_not_printed(project, world, tmp_path, server, administer, capsys):
+    name = f"learned{uuid4().hex}"
+    administer(f"CREATE DATABASE {name}")
+    database = server.format(name).replace("shop@", "shop:geheim@")
+    Store.open(database).close()
+    assert main(project.arguments("learn", run=world.run, out=tmp_path / "learned", database=database)) == 2
+    told = "".join(capsys.readouterr())
+    assert f"conversations in postgresql+psycopg://shop:***@/{name}" in told and "geheim" not in told
 
 
 def test_one_reason_is_given_for_too_few_conversations(learn, tmp_path, world, capsys):

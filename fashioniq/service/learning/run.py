@@ -60,6 +60,7 @@ def learn(settings: Learn) -> Gate:
         features = open_store(trained.data, trained.category, trained.features, trained.attrs)
         retriever, vocabulary, _ = load_retriever(base, catalog.category, features)
         store = Store.open(settings.database, create=False)
+        database = store.engine.url.render_as_string()  # without the password
         try:
             other = _serving_instead(store, settings, catalog.category)
             carry_out(store)
@@ -74,7 +75,7 @@ def learn(settings: Learn) -> Gate:
             consents = store.count_by_consent(catalog.category)
             print(_summary(chosen, len(log), consents))
             stored = sum(consents.values())
-            _check_enough(chosen, len(log), stored, settings)
+            _check_enough(chosen, len(log), stored, database)
             rule = Rule(
                 category=catalog.category,
                 run=str(settings.run.resolve()),
@@ -84,7 +85,7 @@ def learn(settings: Learn) -> Gate:
             )
             present = export.begin(store, settings.out, chosen.sessions, rule)
             chosen = replace(chosen, sessions=[one for one in chosen.sessions if one.session in present])
-            _check_enough(chosen, len(log), stored, settings)
+            _check_enough(chosen, len(log), stored, database)
             training = chosen.of("train")
             export.write_layout(settings.out, catalog)
             export.write_sessions(settings.out, catalog.category, chosen.sessions)
@@ -124,29 +125,29 @@ def _serving_instead(store: Store, settings: Learn, category: str) -> list[str]:
     return [f"{active.folder} serves {category}; the new model was compared with {settings.run} alone"]
 
 
-def _check_enough(chosen: LearningSessions, logged: int, stored: int, settings: Learn) -> None:
+def _check_enough(chosen: LearningSessions, logged: int, stored: int, database: str) -> None:
     """Raise UserError with one reason if there are too few conversations to train on."""
     if (found := len(chosen.of("train"))) >= NEEDED:
         return
     if logged < NEEDED and logged == stored:
         raise UserError(
-            f"expected {NEEDED} conversations in {settings.database}, found {logged}; learn again when shoppers have "
+            f"expected {NEEDED} conversations in {database}, found {logged}; learn again when shoppers have "
             "had more"
         )
     if logged < NEEDED:
         raise UserError(
-            f"expected {NEEDED} conversations with consent for training in {settings.database}, found {logged} of "
+            f"expected {NEEDED} conversations with consent for training in {database}, found {logged} of "
             f"{stored}; ask shoppers for their consent"
         )
     left_out = {rule: count for rule, count in chosen.counts.items() if rule.startswith("sessions")}
     if not left_out:
         raise UserError(
-            f"expected {NEEDED} conversations about products of the train split in {settings.database}, found {found} "
+            f"expected {NEEDED} conversations about products of the train split in {database}, found {found} "
             f"of {logged}; serve these products, too (--split all)"
         )
     most = max(left_out, key=left_out.__getitem__)
     raise UserError(
-        f"expected {NEEDED} conversations to train on in {settings.database}, found {found} of {logged}; most were "
+        f"expected {NEEDED} conversations to train on in {database}, found {found} of {logged}; most were "
         f'left out as {most} ({left_out[most]:,}): see "What is learned from" in docs/learning.md'
     )
 
