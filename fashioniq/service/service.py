@@ -161,10 +161,13 @@ class Service:
             last=stored_reply(served, turns, facets),
         )
 
-    def add_turn(self, session: SessionRow, request: TurnBody, key: str | None = None) -> RankingReply:
+    def add_turn(
+        self, session: SessionRow, request: TurnBody, key: str | None = None, linked: bool = False
+    ) -> RankingReply:
         """Add a turn: words, a product that the person likes, or new filters alone.
 
-        The same request with the same key gets the answer of the first one.
+        The same request with the same key gets the answer of the first one. With `linked`, the words may be about any
+        product of the catalog, to which a link of the shop led.
         """
         began, sha256 = time.perf_counter(), hashed(request.model_dump_json())
         contenders = self.experiments.contenders(session)
@@ -185,8 +188,8 @@ class Service:
         mentioned = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
         for field in ("about", "like", "less_like"):
             name = getattr(request, field)
-            uploaded = field == "about" and is_picture(name)
-            if name and name not in mentioned and not uploaded:
+            reached = field == "about" and (is_picture(name) or (linked and name in served))
+            if name and name not in mentioned and not reached:
                 raise wrong(f"/{field}", "not_shown", "not-shown")
         question = last.heard.get("asks", "")
         about = last.heard.get("offers") if served.asks else named(served, turns, request)

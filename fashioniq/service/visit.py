@@ -60,7 +60,7 @@ class Visit:
             turn = TurnBody(after_turn=sent.after_turn, **fields)
         except ValidationError:
             raise wrong("/says", "invalid") from None
-        self.service.add_turn(session, turn, sent.stored_key)
+        self.service.add_turn(session, turn, sent.stored_key, linked=True)
         self.request.app.state.measures.turns.labels(session.category).inc()
 
     def page(

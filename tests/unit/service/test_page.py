@@ -223,6 +223,17 @@ def test_a_product_that_was_not_shown_cannot_be_chosen(shopper):
         assert shopper.status == 422 and "was not shown" in shopper.text and len(shopper.shown) == 8
 
 
+def test_a_link_leads_to_a_product_that_the_conversation_has_not_shown(shopper):
+    shown = shopper.shown
+    shopper.send("say", says="is navy")
+    linked = next(name for name in map("p{}".format, range(30)) if name not in {*shown, *shopper.shown})
+    shopper.open(f"?about={linked}").send("say", about=linked, says="is red")
+    assert shopper.status == 200 and shopper.said == ["is navy", "is red"]
+    assert shopper.stored()["turns"][-1]["about"] == linked
+    shopper.send("say", about="unknown", says="is red")
+    assert shopper.status == 422 and "was not shown" in shopper.text
+
+
 def test_consent_is_asked_and_changed(shopper):
     def pressed():
         return re.findall('aria-pressed="true">(.*?)<', shopper.response.text)
