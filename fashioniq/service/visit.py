@@ -90,7 +90,7 @@ class Visit:
                 path=PREFIX,
                 secure=self.request.url.scheme == "https",
                 httponly=True,
-                samesite="strict",
+                samesite="lax",  # a link of the shop goes on with the conversation; forms of others are refused
             )
         return response
 

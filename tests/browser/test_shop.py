@@ -339,6 +339,20 @@ def test_two_tabs_do_not_mix_their_turns(shop, visit):
     expect(page.locator("#message")).to_be_hidden()
 
 
+def test_a_link_on_another_website_goes_on_with_the_conversation(shop, visit):
+    page = visit(shop.open())
+    first = shown(page)
+    say(page, "is red")
+    address = page.url
+    linked = next(name for name in shop.ids if name not in {*first, *shown(page)})
+    page.goto("about:blank")
+    page.set_content(f'<a href="{address}?about={linked}">Talk about it</a>')
+    page.get_by_role("link").click()
+    expect(page.locator(SAID)).to_have_text(["is red"])
+    say(page, "is longer")
+    expect(page.locator(SAID)).to_have_text(["is red", "is longer"])
+
+
 def test_what_a_turn_shows_does_not_lie_behind_the_field(shop, visit):
     page = visit(shop.open(), width=390, height=700)
 
