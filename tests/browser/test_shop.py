@@ -416,6 +416,44 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
     expect(page.locator("#says")).to_have_value("is blue")
 
 
+def test_nothing_that_is_done_during_a_slow_answer_is_lost(shop, visit):
+    page = visit(shop.open())
+    say(page, "is red")
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    page.keyboard.type("is longer")
+    page.keyboard.press("Enter")
+    expect(page.locator(".pending")).to_have_count(1)
+    page.keyboard.press("Control+a")
+    page.keyboard.type("is blue")
+    page.keyboard.press("Enter")  # too early
+    os.kill(shop.process.pid, signal.SIGCONT)
+    expect(page.locator(SAID)).to_have_count(2)
+    expect(page.locator("#says")).to_have_value("is blue")
+    page.locator("#says").fill("")
+    about = shown(page)[1]
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    choose(page, 1, "Talk about this")
+    page.clock.run_for(150)
+    expect(page.locator("#shop")).to_have_class("slow")
+    page.locator("#says").fill("is blue")
+    page.keyboard.press("Enter")  # not yet about the product
+    os.kill(shop.process.pid, signal.SIGCONT)
+    expect(page.locator("#status")).to_contain_text("You are talking about")
+    expect(page.locator("#says")).to_have_value("is blue")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAID)).to_have_count(3)
+    assert shop.stored(page)["turns"][-1]["about"] == about
+
+
+def test_an_answer_about_training_leaves_the_shopper_where_it_was_given(shop, visit):
+    page = visit(shop.open(), width=360, height=640)
+    yes = page.get_by_role("button", name="Yes")
+    yes.click()
+    expect(yes).to_have_attribute("aria-pressed", "true")
+    expect(yes).to_be_focused()
+    expect(yes).to_be_in_viewport()
+
+
 def test_a_refusal_is_counted_down_and_then_sent_again(shop, visit, tmp_path, monkeypatch):
     monkeypatch.setattr("fashioniq.service.store.engine.WAIT", 0.05)
     page = visit(shop.open())

@@ -21,11 +21,8 @@
     send(form.action, body);
   });
 
-  async function send(action, body) {
-    if (busy) return;
-    const text = body.get("chip") || body.get("says");
-    const typed = field()?.value;
-    const pending = text && action.endsWith("/say") ? echo(text) : null;
+  // The part of the page that is answered, and the response: neither, if none comes. Nothing else is sent meanwhile.
+  async function ask(address, options) {
     const aborting = new AbortController();
     const timers = [
       setTimeout(() => find("#shop").classList.add("slow"), SLOW),
@@ -34,29 +31,45 @@
     ];
     busy = true;
     find("#shop").setAttribute("aria-busy", "true");
-    let part = null, response;
     try {
-      response = await fetch(action, { method: "POST", body, headers: { "X-Fragment": "1" }, signal: aborting.signal });
+      const response = await fetch(address, { ...options, headers: { "X-Fragment": "1" }, signal: aborting.signal });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      part = page.querySelector("#shop, #message");
-    } catch {} // the part is missing then
-    timers.forEach(clearTimeout);
-    busy = false;
-    find("#shop").removeAttribute("aria-busy");
-    find("#shop").classList.remove("slow");
+      return { response, part: page.querySelector("#shop, #message") };
+    } catch {
+      return { response: null, part: null };
+    } finally {
+      timers.forEach(clearTimeout);
+      busy = false;
+      find("#shop").removeAttribute("aria-busy");
+      find("#shop").classList.remove("slow");
+    }
+  }
+
+  async function send(action, body) {
+    if (busy) return;
+    const text = body.get("chip") || body.get("says");
+    const sent = body.get("says") === field()?.value && !body.get("chip") ? body.get("says") : null;
+    const pending = text && action.endsWith("/say") ? echo(text) : null;
+    const { response, part } = await ask(action, { method: "POST", body });
     if (part?.id === "shop") {
       if (response.redirected) history.replaceState(null, "", response.url);
-      const sent = body.get("says") === typed && !body.get("chip");
-      const keep = sent || field()?.value === field()?.defaultValue ? "" : field().value; // words typed meanwhile
-      show(part, keep, action.endsWith("/more") ? picks().length : 0);
+      const count = picks().length;
+      const nexts = { more: () => picks()[count], consent: () => find(".consent [aria-pressed=true]") };
+      show(part, typed(sent), nexts[action.split("/").pop()]);
       return;
     }
     pending?.remove();
     report(part, () => send(action, body), Number(response?.headers.get("Retry-After") || 0));
   }
 
-  // Shows a part with words that were typed; the products from the one at `after` on are new below the others.
-  function show(part, keep, after = 0) {
+  // What was typed but not sent.
+  function typed(sent = null) {
+    const value = field()?.value ?? "";
+    return value === field()?.defaultValue || value === sent ? "" : value;
+  }
+
+  // Shows a part with words that were typed. Where the shopper stays in place, `next` finds what gets the focus.
+  function show(part, keep, next) {
     const filters = find(".filters")?.open;
     find("#shop").replaceWith(part);
     if (filters !== undefined && find(".filters")) find(".filters").open = filters;
@@ -64,8 +77,8 @@
     recalled = 0;
     const message = find("#message").textContent.trim();
     say([message, part.dataset.status].filter(Boolean).join(" "));
-    if (after && picks()[after]) {
-      picks()[after].focus({ preventScroll: true });
+    if (next?.()) {
+      next().focus({ preventScroll: true });
       toEnd();
       return;
     }
@@ -134,15 +147,12 @@
   });
 
   async function open(address) {
-    let response, text;
-    try {
-      response = await fetch(address, { headers: { "X-Fragment": "1" }, signal: AbortSignal.timeout(PATIENCE) });
-      text = await response.text();
-    } catch { report(null, () => open(address), 0); return; }
-    const part = new DOMParser().parseFromString(text, "text/html").querySelector("#shop");
-    if (!response.ok || !part) { location.assign(address); return; }
+    if (busy) return;
+    const { response, part } = await ask(address);
+    if (!response) { report(null, () => open(address), 0); return; }
+    if (!response.ok || part?.id !== "shop") { location.assign(address); return; }
     history.replaceState(null, "", address);
-    show(part, field()?.value === field()?.defaultValue ? "" : field().value);
+    show(part, typed());
     field()?.focus({ preventScroll: true });
   }
 
