@@ -499,6 +499,16 @@ def test_prices_are_found_in_the_currency_that_was_chosen(shop, visit):
         expect(page.get_by_label("Currency")).to_have_value(currency)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_message_without_products_is_read_from_top_to_bottom(shop, visit, width):
+    page = visit(shop.open().replace("dresses", "nothing"), width=width)
+    expect(page.locator("h1")).to_have_text("Find clothes")
+    ((_, title),), ((top, end),), ((link, _),) = (
+        positions(page, one) for one in ("h1", "#message", ".button")
+    )
+    assert title <= top and end <= link
+
+
 def test_each_category_has_a_conversation_of_its_own(shop, visit):
     address = shop.open(categories=("dresses", "shirts")).removesuffix("/dresses")
     page = visit(address)
