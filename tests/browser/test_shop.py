@@ -497,6 +497,11 @@ def test_prices_are_found_in_the_currency_that_was_chosen(shop, visit):
         of_currency = sum(one["currency"] == currency for one in facts)
         expect(page.locator(".card .facts b")).to_have_text([shown] * min(8, of_currency))
         expect(page.get_by_label("Currency")).to_have_value(currency)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    expect(page.locator(".card").nth(1)).to_be_in_viewport()  # the filters do not lie above the products
+    filters(page)
+    assert page.get_by_label("Currency").bounding_box()["width"] > 100, "the currency can be read"
 
 
 @pytest.mark.parametrize("width", [390, 1280])
