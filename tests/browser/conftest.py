@@ -94,22 +94,27 @@ class Browser:
         self.wait_for("document.activeElement.matches('input, textarea')")
         self.call("Input.insertText", text=text)
 
-    def press(self, key, control=False):
-        """Press a key, with the control key if wanted."""
+    def press(self, key, control=False, held=False):
+        """Press a key, with the control key if wanted; with `held`, as if it had been down before."""
         code, text = KEYS[key]
-        common = {"key": key, "windowsVirtualKeyCode": code, "modifiers": CONTROL if control else 0}
+        common = {
+            "key": key,
+            "windowsVirtualKeyCode": code,
+            "modifiers": CONTROL if control else 0,
+            "autoRepeat": held,
+        }
         down = {"type": "keyDown", "text": text} if text and not control else {"type": "rawKeyDown"}
         self.call("Input.dispatchKeyEvent", **down, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def click(self, selector):
-        """Click into the middle of an element."""
+    def click(self, selector, count=1):
+        """Click into the middle of an element; with count 2, the second click of a double click."""
         box = self.evaluate(
             f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])"
             f"(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
         )
         for kind in ("mousePressed", "mouseReleased"):
-            place = {"x": box[0], "y": box[1], "button": "left", "clickCount": 1}
+            place = {"x": box[0], "y": box[1], "button": "left", "clickCount": count}
             self.call("Input.dispatchMouseEvent", type=kind, **place)
 
 

@@ -95,6 +95,23 @@ def test_a_person_captions_pairs_with_the_keyboard(browser, command, photo_catal
     assert "next: `fashioniq extract-features" in told and "train-captioner" in told
 
 
+def test_a_held_key_or_a_second_click_acts_on_no_pair_that_was_not_seen(browser, command, photo_catalog):
+    _, address, _ = command(photo_catalog(), "--count", 6)
+    browser.open(f"{address}?person=Ann")
+    browser.wait_for(done(0, 6))
+    browser.press("Escape")
+    browser.wait_for(done(1, 6))
+    browser.press("Escape", held=True)
+    browser.press("z", control=True, held=True)
+    browser.click("button[value=skip]", count=2)
+    browser.click("button[value=undo]", count=2)
+    browser.evaluate(f"{FIELD}.focus()")
+    browser.type("is red")
+    browser.press("Enter")
+    browser.wait_for(f"{PROGRESS}?.includes('1 caption by Ann')")
+    assert browser.evaluate(f"{PROGRESS}.startsWith('2 of 6 pairs done, 1 of them skipped')")
+
+
 def test_two_people_and_a_restart_finish_the_pairs(browser, command, photo_catalog):
     folder = photo_catalog()
     process, address, _ = command(folder, "--count", 6)
