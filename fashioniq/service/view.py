@@ -35,6 +35,7 @@ DIRECTIONS = dict.fromkeys(
 TEXTS = {  # by code of a problem
     "forbidden": N_("The request came from another website and was not accepted."),
     "invalid": N_("This value cannot be used. Correct it and try again."),
+    "price": N_("This price cannot be used. Write a number, such as 59.90."),
     "key-reused": N_("The conversation has gone on since. This is where it is now."),
     "new": N_("Your earlier conversation has ended. This is a new one."),
     "no-picture-encoder": N_("Pictures cannot be searched here."),
@@ -103,8 +104,9 @@ class ProblemView:
 
 def message_of(problem: Problem, sent: Sent | None) -> ProblemView:
     """A problem after a form as a shopper sees it."""
+    priced = any(one["pointer"] == "/price" for one in problem.errors)
     return ProblemView(
-        problem.code,
+        "price" if priced else problem.code,
         problem.status,
         near=problem.more.get("near", []),
         wait=problem.retry_after or 0,

@@ -369,7 +369,8 @@ def test_a_price_that_is_no_price_is_refused(priced):
     shopper = priced()
     for text in ("cheap", "-5", "1e99", "NaN", "9" * 19, "1e999990", "9e999999", "inf"):
         shopper.send("filters", price_from=text, currency="EUR", sizes=["M"], in_stock="true")
-        assert shopper.status == 422 and "This value cannot be used" in shopper.text
+        assert shopper.status == 422 and "This price cannot be used" in shopper.text
+        assert shopper.response.text.count(' aria-invalid="true"') == 2
         kept = (f'name="price_from" inputmode="decimal" size="6" maxlength="20" value="{text}"',)
         kept += ('name="sizes" value="M" checked', 'name="in_stock" value="true" checked')
         assert [one for one in kept if one not in shopper.response.text] == [], "there is nothing to correct"
