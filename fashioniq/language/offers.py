@@ -17,6 +17,7 @@ _ABOUT = 0.2  # what "about 50" allows above and below
 _WRITTEN = str.maketrans({"'": "['’]?", "ä": "(?:ä|ae)", "ö": "(?:ö|oe)", "ü": "(?:ü|ue)", "ß": "(?:ß|ss)"})
 _NEAR = 2  # words between which a size or "cheaper" and what denies it lie: "not in size M"
 _QUESTION = re.compile(r"[^.!;,?]*\?")  # rest of a question
+_WORD = re.compile(r"[^\W_]+")
 Span = tuple[int, int]
 
 
@@ -76,9 +77,25 @@ class OfferReader:
             what: _compile(_any(split(given[name])))
             for what, name in ((PRICE, "any_price"), (SIZE, "any_size"), (STOCK, "any_stock"))
         }
+        # of each phrase the longest word but those with apostrophes, which may be left out
+        phrases = [*names, *(word for word in said if said[word] >= 10)]
+        for name in ("any_price", "any_size", "any_stock", "stock", "cheaper", "dearer"):
+            phrases += split(given[name])
+        words = [
+            [one for part in phrase.split() if "'" not in part for one in _WORD.findall(part)]
+            for phrase in phrases
+        ]
+        self._telling = {folded(max(some, key=len)) for some in words}
+        self._telling |= {"x" * count + letter for count in range(5) for letter in "sml"}
 
     def read(self, text: str) -> tuple[OfferLimits, list[Span], set[str]]:
         """Limits, their places in the text, and which kinds of limits no longer matter."""
+        if (
+            text.isascii()
+            and self._telling.isdisjoint(_WORD.findall(text.lower()))
+            and not any(map(str.isdigit, text))
+        ):
+            return OfferLimits(), [], set()  # as most texts, which this makes fast
         spans: list[Span] = []
         back = set()
         for what, pattern in self._back.items():
@@ -172,7 +189,7 @@ class OfferReader:
     def _minor(self, amount: str) -> int | None:
         """Amount in minor units with two decimals."""
         if words := self._number.findall(amount):
-            return sum(self._numbers[folded(word)] for word in words) * 100
+            return sum(self._numbers[" ".join(_WORD.findall(folded(word)))] for word in words) * 100
         parsed = Price.fromstring(amount.strip().removesuffix("-").rstrip(".,")).amount
         return round(parsed * 100) if parsed is not None else None
 

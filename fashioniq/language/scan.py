@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
@@ -63,6 +64,7 @@ class Scanner:
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
         self.rules = lexicon.grammar
+        self._known = lru_cache(maxsize=50_000)(self._found)
 
     def units(self, tokens: Sequence[Token]) -> list[Unit]:
         """Units of these tokens; unknown words are corrected first."""
@@ -107,7 +109,8 @@ class Scanner:
                 part = tuple(tokens[at : at + size])
                 if size > 1 and not _joinable(part, tokens[at + size : at + size + 1]):
                     continue
-                unit = self._unit(part)
+                found = self._known(tuple(token.key for token in part))
+                unit = found and found._replace(tokens=part)
                 if size > 1 and unit is not None and not unit.roles and all(token.apart for token in part):
                     continue  # what was split stays so
                 if size > 1 and unit is not None and unit.step and self._shades_next(tokens, at + size):
@@ -123,9 +126,9 @@ class Scanner:
         shade = "shade" in self.rules.roles.get(tokens[at - 1].key, _NONE)
         return shade and at < len(tokens) and self.lexicon.is_color(tokens[at].key)
 
-    def _unit(self, part: tuple[Token, ...]) -> Unit | None:
-        key, phrase = ("".join(token.key for token in part), " ".join(token.key for token in part))
-        rules = self.rules
+    def _found(self, keys: tuple[str, ...]) -> Unit | None:
+        """What folded words stand for, a unit without tokens."""
+        rules, phrase = self.rules, " ".join(keys)
         roles, step, noun = (
             rules.roles.get(phrase, _NONE),
             rules.steps.get(phrase),
@@ -135,18 +138,18 @@ class Scanner:
         if roles or step or noun:
             term = self._collective(phrase)
             if term is None and (step or ("shade" in roles and not scaled)):
-                term = self.lexicon.find((key,), True)
+                term = self.lexicon.find(("".join(keys),), True)
             return Unit(
-                part, roles, term if term is not None and term.labels else None, step, noun, scaled=scaled
+                (), roles, term if term is not None and term.labels else None, step, noun, scaled=scaled
             )
-        term = self.lexicon.find(tuple(token.key for token in part))
+        term = self.lexicon.find(keys)
         if term is None or not term.labels:
             term = self._collective(phrase) or term
         if term is not None or scaled:
-            return Unit(part, term=term, scaled=scaled)
-        if len(part) > 1 and self.lexicon.is_color(key):
-            color = self.lexicon.color_of([token.key for token in part])
-            return Unit(part, term=color) if color is not None else None
+            return Unit((), term=term, scaled=scaled)
+        if len(keys) > 1 and self.lexicon.is_color("".join(keys)):
+            color = self.lexicon.color_of(keys)
+            return Unit((), term=color) if color is not None else None
         return None
 
     def _collective(self, phrase: str) -> Term | None:

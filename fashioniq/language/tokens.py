@@ -57,6 +57,7 @@ def tokens_of(text: str) -> list[Token]:
     ]
 
 
+@lru_cache(maxsize=50_000)
 def key_of(phrase: str) -> str:
     """Key of a phrase: its folded words without spaces and hyphens."""
     return "".join(token.key for token in tokens_of(phrase))
@@ -67,6 +68,7 @@ def phrase_of(phrase: str) -> str:
     return " ".join(keys_of(phrase))
 
 
+@lru_cache(maxsize=50_000)
 def keys_of(phrase: str) -> tuple[str, ...]:
     """Folded words of a phrase."""
     return tuple(token.key for token in tokens_of(phrase))

@@ -1,7 +1,11 @@
 """Prices, sizes and stock."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from fashioniq.language.grammar import grammar, split
+from fashioniq.language.tokens import folded
 from fashioniq.language.wishes import OfferLimits
 
 ENGLISH = {
@@ -58,6 +62,8 @@ ENGLISH = {
     "less than a hundred": OfferLimits(most_minor=10000),
     "under one hundred and thirty-five euros": OfferLimits(most_minor=13500, currency="EUR"),
     "under five hundred twenty": OfferLimits(most_minor=52000),
+    "under two-hundred dollars": OfferLimits(most_minor=20000, currency="USD"),
+    "under two  hundred": OfferLimits(most_minor=20000),
     "between a hundred and fifty and two hundred": OfferLimits(15000, 20000),
     "over 50 euros for women": OfferLimits(least_minor=5000, currency="EUR"),
     "cheeper": OfferLimits(cheaper=-1),
@@ -138,6 +144,28 @@ def test_limits_in_german(phrase, expected, german):
 @pytest.mark.parametrize("phrase", NONE)
 def test_what_is_no_limit(phrase, english):
     assert english.read(phrase).limits == OfferLimits()
+
+
+@pytest.mark.parametrize("code", ["en", "de"])
+def test_every_phrase_is_looked_for_in_full(code, english, german, monkeypatch):
+    offers = {"en": english, "de": german}[code].offers
+    said = [*map(str, grammar(code).offers["numbers"].values()), *grammar(code).offers["sizes"].values()]
+    said += [text for text in grammar(code).offers.values() if isinstance(text, str)]
+    phrases = [phrase for text in said for phrase in split(text)]
+    written = [change(phrase) for phrase in phrases for change in (str, str.upper, _typed)]
+    texts = [
+        text
+        for phrase in written
+        for text in (phrase, f"red, {phrase}", f"in {phrase} please", f"{phrase}'s")
+    ]
+    found = [offers.read(text) for text in texts]
+    monkeypatch.setattr(offers, "_telling", SimpleNamespace(isdisjoint=lambda words: False))
+    assert found == [offers.read(text) for text in texts]
+
+
+def _typed(phrase):
+    """A phrase without apostrophes, accents and spaces."""
+    return folded(phrase).replace(" ", "-")
 
 
 def test_a_limit_does_not_deny_what_follows(english):
