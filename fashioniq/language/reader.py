@@ -9,7 +9,7 @@ from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
 from fashioniq.language.scope import ScopedUnit
 from fashioniq.language.sentence import Sentence
-from fashioniq.language.tokens import Token, tokens_of
+from fashioniq.language.tokens import Token, keys_of, tokens_of
 from fashioniq.language.wishes import OfferLimits, ParsedRequest, Wish
 
 _NOTHING = {"filler", "article"}  # roles of words around "other"
@@ -208,15 +208,15 @@ class Reader:
     def _form(self, unit: Unit) -> bool:
         """Whether a word is a form of the label it stands for."""
         assert unit.term is not None
-        return self._stems(tokens_of(unit.term.instead)) == self._stems(unit.tokens)
+        return self._stems(keys_of(unit.term.instead)) == self._stems(token.key for token in unit.tokens)
 
     def _names(self, unit: Unit, label: str) -> bool:
         """Whether a unit has the words of a label, or only words of it, as navy of navy blue; in any form."""
-        said, named = set(self._stems(unit.tokens)), set(self._stems(tokens_of(label)))
+        said, named = set(self._stems(token.key for token in unit.tokens)), set(self._stems(keys_of(label)))
         return named <= said or said <= named
 
-    def _stems(self, tokens: Iterable[Token]) -> list[str]:
-        return [self.lexicon.stem(token.key) for token in tokens]
+    def _stems(self, keys: Iterable[str]) -> list[str]:
+        return [self.lexicon.stem(key) for key in keys]
 
 
 def _said(unit: Unit, items: Iterable[ScopedUnit]) -> bool:

@@ -98,6 +98,7 @@ class Scanner:
     def matched(self, tokens: Sequence[Token]) -> list[Unit]:
         """Units of these tokens as they are written."""
         units: list[Unit] = []
+        keys = tuple(token.key for token in tokens)
         at = 0
         while at < len(tokens):
             token = tokens[at]
@@ -105,21 +106,26 @@ class Scanner:
                 units.append(Unit((token,), mark=token.text))
                 at += 1
                 continue
-            for size in range(min(LONGEST, len(tokens) - at), 0, -1):
-                part = tuple(tokens[at : at + size])
-                if size > 1 and not _joinable(part, tokens[at + size : at + size + 1]):
-                    continue
-                found = self._known(tuple(token.key for token in part))
-                unit = found and found._replace(tokens=part)
-                if size > 1 and unit is not None and not unit.roles and all(token.apart for token in part):
-                    continue  # what was split stays so
-                if size > 1 and unit is not None and unit.step and self._shades_next(tokens, at + size):
-                    continue  # "more light blue" is no lighter color, but more of a light blue
-                if unit is not None or size == 1:
-                    units.append(unit or self._suffixed(part) or Unit(part))
+            for size in range(_longest(tokens, at), 0, -1):
+                found = self._known(keys[at : at + size])
+                if size == 1:
+                    part = (token,)
+                    units.append(found._replace(tokens=part) if found else self._suffixed(part) or Unit(part))
+                    at += 1
+                elif found and self._joined(found, tokens, at, at + size):
+                    units.append(found._replace(tokens=tuple(tokens[at : at + size])))
                     at += size
                     break
         return units
+
+    def _joined(self, found: Unit, tokens: Sequence[Token], at: int, end: int) -> bool:
+        """Whether tokens, which have been found as a phrase, are one: not with half of a hyphenated word."""
+        if end < len(tokens) and tokens[end].glued and not tokens[end - 1].glued:
+            return False
+        if not found.roles and all(token.apart for token in tokens[at:end]):
+            return False  # what was split stays so
+        # "more light blue" is no lighter color, but more of a light blue
+        return not (found.step and self._shades_next(tokens, end))
 
     def _shades_next(self, tokens: Sequence[Token], at: int) -> bool:
         """Whether the word before a place is a shade of the color there, such as light of blue."""
@@ -261,11 +267,10 @@ class Scanner:
         return units
 
 
-def _joinable(part: Sequence[Token], following: Sequence[Token]) -> bool:
-    """Whether tokens can be one phrase: not across punctuation, nor with half of a hyphenated word."""
-    if any(token.text in _MARKS for token in part):
-        return False
-    return not (following and following[0].glued and not part[-1].glued)
+def _longest(tokens: Sequence[Token], at: int) -> int:
+    """Number of tokens from a place on that a phrase may have: there is no punctuation in it."""
+    last = min(at + LONGEST, len(tokens))
+    return next((end for end in range(at, last) if tokens[end].text in _MARKS), last) - at or 1
 
 
 def _replaced(token: Token, words: Iterable[str]) -> list[Token]:
