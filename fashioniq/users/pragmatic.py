@@ -1,6 +1,7 @@
 """Pragmatic user: a captioner that says what a listener understands (Andreas and Klein 2016)."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,14 +78,9 @@ class PragmaticUser:
         assert offer.item_B is not None, "a captioner needs an offer with items"
         item_B = offer.item_B
 
-        def costs(words_BKL: Tensor, begun: bool = False) -> Tensor:
-            rank_BK = self._ranks(target_B, item_B, words_BKL)
-            if self.truth:
-                rank_BK = rank_BK + len(self.items) * self._false(target_B, item_B, words_BKL, begun)
-            return rank_BK
-
         def promising(words_BKL: Tensor) -> Tensor:
-            cost_BK = costs(words_BKL, begun=True)
+            cost_BK = self._ranks(target_B, item_B, words_BKL)
+            cost_BK = cost_BK + len(self.items) * self._false_beginnings(target_B, item_B, words_BKL)
             return cost_BK <= cost_BK.kthvalue(COMPLETED, dim=1, keepdim=True).values
 
         words_BKL = self.captioner.sample(
@@ -93,10 +89,9 @@ class PragmaticUser:
             self._chances(target_B, turn),
             promising if self.samples > COMPLETED else None,
         )
-        rank_BK = costs(words_BKL)
         # a stable order: among captions of one rank, the first
-        count = words_BKL.shape[1]
-        best_B = (rank_BK * count + torch.arange(count, device=rank_BK.device)).argmin(1)
+        order_BK = self._ranks(target_B, item_B, words_BKL).argsort(dim=1, stable=True)
+        best_B = self._truest(target_B, item_B, words_BKL, order_BK)
         words_BL = words_BKL[torch.arange(len(target_B), device=best_B.device), best_B]
         return Message(words_BL=self._to_retriever[words_BL])
 
@@ -109,18 +104,39 @@ class PragmaticUser:
         ]
         return torch.from_numpy(np.stack(drawn)).to(target_B.device)
 
-    def _false(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor, begun: bool) -> Tensor:
-        """Numbers B×K of statements that are false by the labels; the captions may only be `begun`."""
-        assert self.truth is not None
-        captions, ids = iter(self.words.decode(words_BKL.flatten(0, 1))), self.items.ids
-        drawn = range(words_BKL.shape[1])
-        return torch.tensor(
-            [
-                [self.truth.decided(next(captions), ids[target], ids[item], begun)[1] for _ in drawn]
-                for target, item in zip(target_B.tolist(), item_B.tolist(), strict=True)
-            ],
-            device=target_B.device,
-        )
+    def _false_beginnings(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
+        """Numbers B×K of statements that are false by the labels, in captions that go on; 0 without `truth`."""
+        if self.truth is None:
+            return torch.zeros_like(words_BKL[..., 0])
+        false = [
+            [self.truth.decided(beginning, target, item, begun=True)[1] for beginning in beginnings]
+            for beginnings, target, item in self._captions(target_B, item_B, words_BKL)
+        ]
+        return torch.tensor(false, device=target_B.device)
+
+    def _truest(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor, order_BK: Tensor) -> Tensor:
+        """The captions B with the fewest false statements; of several, or without `truth`, the first in this order."""
+        if self.truth is None:
+            return order_BK[:, 0]
+        best, pairs = [], self._captions(target_B, item_B, words_BKL)
+        for (captions, target, item), order in zip(pairs, order_BK.tolist(), strict=True):
+            found, fewest = order[0], math.inf
+            for number in order:
+                false = self.truth.decided(captions[number], target, item)[1]
+                if false < fewest:
+                    found, fewest = number, false
+                if not false:
+                    break  # the others need not be read, which takes most of the time
+            best.append(found)
+        return torch.tensor(best, device=target_B.device)
+
+    def _captions(
+        self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor
+    ) -> Iterator[tuple[list[str], str, str]]:
+        """The captions of each pair, and the ids of its target and candidate."""
+        texts, count, ids = self.words.decode(words_BKL.flatten(0, 1)), words_BKL.shape[1], self.items.ids
+        for number, pair in enumerate(zip(target_B.tolist(), item_B.tolist(), strict=True)):
+            yield texts[number * count : (number + 1) * count], *(ids[one] for one in pair)
 
     def _ranks(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor) -> Tensor:
         """0-based ranks B×K of the targets for the listener, who hears one caption; equal ones are heard once."""
