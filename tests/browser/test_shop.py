@@ -445,6 +445,19 @@ def test_nothing_that_is_done_during_a_slow_answer_is_lost(shop, visit):
     assert shop.stored(page)["turns"][-1]["about"] == about
 
 
+def test_words_typed_before_a_suggestion_is_pressed_stay_in_the_field(shop, visit):
+    page = visit(shop.open())
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    page.keyboard.type("is longer")
+    page.locator(".suggested button").first.click()
+    page.clock.run_for(150)
+    expect(page.locator("#shop")).to_have_class("slow")
+    expect(page.locator(".pending")).to_have_count(0)  # only the suggestion was sent
+    os.kill(shop.process.pid, signal.SIGCONT)
+    expect(page.locator(".turn").last).to_contain_text("You chose")
+    expect(page.locator("#says")).to_have_value("is longer")
+
+
 def test_an_answer_about_training_leaves_the_shopper_where_it_was_given(shop, visit):
     page = visit(shop.open(), width=360, height=640)
     yes = page.get_by_role("button", name="Yes")

@@ -47,8 +47,8 @@
 
   async function send(action, body) {
     if (busy) return;
-    const text = body.get("chip") || body.get("says");
-    const sent = body.get("says") === field()?.value && !body.get("chip") ? body.get("says") : null;
+    const sent = body.get("chip") || body.get("wish") ? null : body.get("says"); // a suggestion replaces what is typed
+    const text = body.get("chip") || sent;
     const pending = text && action.endsWith("/say") ? echo(text) : null;
     const { response, part } = await ask(action, { method: "POST", body });
     if (part?.id === "shop") {
