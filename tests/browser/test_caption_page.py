@@ -112,6 +112,21 @@ def test_a_held_key_or_a_second_click_acts_on_no_pair_that_was_not_seen(browser,
     assert browser.evaluate(f"{PROGRESS}.startsWith('2 of 6 pairs done, 1 of them skipped')")
 
 
+def test_a_form_can_be_sent_again_where_its_page_was_stopped(browser, command, photo_catalog):
+    process, address, _ = command(photo_catalog(), "--count", 6)
+    browser.open(f"{address}?person=Ann")
+    browser.wait_for(done(0, 6))
+    held = "new KeyboardEvent('keydown', {key: 'Escape', repeat: true, bubbles: true, cancelable: true})"
+    assert not browser.evaluate(f"{FIELD}.dispatchEvent({held})"), "a browser stops a page by Escape"
+    os.kill(process.pid, signal.SIGSTOP)
+    browser.press("Escape")
+    browser.call("Page.stopLoading")
+    os.kill(process.pid, signal.SIGCONT)
+    browser.wait_for("!sent")
+    browser.press("Escape")
+    browser.wait_for(done(1, 6))
+
+
 def test_two_people_and_a_restart_finish_the_pairs(browser, command, photo_catalog):
     folder = photo_catalog()
     process, address, _ = command(folder, "--count", 6)
