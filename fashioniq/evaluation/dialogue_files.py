@@ -61,7 +61,7 @@ def make_dialogues(settings: MakeDialogues) -> Path:
         settings = replace(settings, batch_size=1)  # each finished dialog is saved
     catalog = Catalog(settings.data, settings.category) if settings.category else None
     begun = _begun(settings, catalog)
-    recorded = _recorded(settings, begun) if "recorded" in (settings.questioner, settings.answerer) else []
+    recorded = _recorded(settings, catalog) if "recorded" in (settings.questioner, settings.answerer) else []
     system_of = _system_of(settings, catalog, recorded)
     user = WithCaption(_user(settings, catalog, begun, recorded), [dialogue.rounds[0] for dialogue in begun])
     parts = settings.out.with_name(settings.out.name + ".parts")
@@ -106,11 +106,7 @@ def _describe(settings: MakeDialogues) -> None:
 
 def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     """Images and captions at the start of the dialogs."""
-    path = settings.captions_from
-    if path is None and catalog is not None:
-        own = split_file(settings.data, "dialogues", catalog.category, settings.split)
-        path = own if own.exists() else None
-    if path is not None:
+    if (path := _source(settings, catalog)) is not None:
         return [Dialogue(dialogue.image, dialogue.rounds[:1]) for dialogue in read_dialogues(path)]
     if catalog is None:
         raise UserError(
@@ -131,17 +127,19 @@ def _begun(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     return begun
 
 
-def _recorded(settings: MakeDialogues, begun: Sequence[Dialogue]) -> list[Dialogue]:
+def _source(settings: MakeDialogues, catalog: Catalog | None) -> Path | None:
+    """File of the captions and of recorded dialogs, None if there is none."""
+    if settings.captions_from is not None or catalog is None:
+        return settings.captions_from
+    own = split_file(settings.data, "dialogues", catalog.category, settings.split)
+    return own if own.exists() else None
+
+
+def _recorded(settings: MakeDialogues, catalog: Catalog | None) -> list[Dialogue]:
     """Recorded dialog of each image."""
-    if (path := settings.captions_from) is None:
+    if (path := _source(settings, catalog)) is None:
         raise UserError("recorded questions or answers need a file of dialogs; give --captions-from")
-    by_image = {dialogue.image: dialogue for dialogue in read_dialogues(path)}
-    if missing := [dialogue.image for dialogue in begun if dialogue.image not in by_image]:
-        raise UserError(
-            f"{path} has no dialog for {len(missing)} of the {len(begun)} images, such as {missing[0]}; "
-            "add them or give another file"
-        )
-    return [by_image[dialogue.image] for dialogue in begun]
+    return read_dialogues(path)
 
 
 def _system_of(

@@ -200,6 +200,20 @@ def test_recorded_dialogues_come_out_as_they_went_in(project, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text()) == content
 
 
+def test_recorded_dialogues_of_the_catalog_are_read_without_naming_them(project, sample, tmp_path, capsys):
+    data = shutil.copytree(sample, tmp_path / "data")
+    content = [{"img": Catalog(data, "dresses").ids("test")[0], "dialog": ["red", "is it new? yes"]}]
+    path = data / "dialogues" / "dress.test.json"
+    path.write_text(json.dumps(content))
+    options = {"data": data, "category": "dresses", "rounds": 1, "out": tmp_path / "out.json"}
+    options |= {"questioner": "recorded", "answerer": "recorded"}
+    project.run("make-dialogues", **options)
+    assert json.loads((tmp_path / "out.json").read_text()) == content
+    path.unlink()
+    assert main(project.arguments("make-dialogues", **options)) == 2
+    assert "give --captions-from" in capsys.readouterr().err
+
+
 class Words:
     """In the place of a model here or at an endpoint."""
 
@@ -236,7 +250,6 @@ def test_models_ask_and_answer_here_or_at_an_endpoint(make, monkeypatch, capsys,
         ({"questioner": "few-shot"}, "give --language-model"),
         ({"questioner": "in-order", "answerer": "vqa"}, "give --vqa-model"),
         ({"questioner": "in-order", "rounds": 99}, "give --rounds"),
-        ({"questioner": "recorded"}, "give --captions-from"),
         ({"questioner": "in-order", "category": "shoes"}, "no category 'shoes'"),
         ({"questioner": "in-order", "captions_from": "nowhere.json"}, "nowhere.json"),
         (
