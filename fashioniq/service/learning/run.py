@@ -33,6 +33,7 @@ from fashioniq.service.learning.untrained import is_untrained, linear_start, unt
 from fashioniq.service.learning.verdict import Gate, Rule, Verdict
 from fashioniq.service.models import activation, models_of
 from fashioniq.service.store import Store
+from fashioniq.service.store.engine import place_of
 from fashioniq.systems import fashion_iq, load
 from fashioniq.training.dialog_sources import RecordedSessions
 from fashioniq.training.retriever_run import train_retriever
@@ -60,7 +61,7 @@ def learn(settings: Learn) -> Gate:
         features = open_store(trained.data, trained.category, trained.features, trained.attrs)
         retriever, vocabulary, _ = load_retriever(base, catalog.category, features)
         store = Store.open(settings.database, create=False)
-        database = store.engine.url.render_as_string()  # without the password
+        database = place_of(store.engine)
         try:
             other = _serving_instead(store, settings, catalog.category)
             carry_out(store)

@@ -81,6 +81,11 @@ def engine_of(url: str) -> Engine:
     return engine
 
 
+def place_of(engine: Engine) -> str:
+    """URL of a database as messages have it: without passwords."""
+    return engine.url.difference_update_query(("password", "sslpassword")).render_as_string()
+
+
 def _postgresql(url: URL) -> dict[str, Any]:
     """Parameters of connections to PostgreSQL. Those of the URL, and settings in PGOPTIONS, count instead."""
     given, milliseconds = url.normalized_query, int(WAIT * 1000)

@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from fashioniq.files import UserError
-from fashioniq.service.store.engine import clear_files
+from fashioniq.service.store.engine import clear_files, place_of
 
 
 def update_schema(engine: Engine, create: bool) -> None:
@@ -27,7 +27,7 @@ def update_schema(engine: Engine, create: bool) -> None:
         found = MigrationContext.configure(connection).get_current_revision()
     if encoding != "UTF8":  # of words of shoppers, it may lack letters
         raise UserError(
-            f"expected a database with the encoding UTF8, found {encoding} in {engine.url.render_as_string()}; create "
+            f"expected a database with the encoding UTF8, found {encoding} in {place_of(engine)}; create "
             "one by `createdb NAME --encoding UTF8 --template template0`"
         )
     if found is None and not create:
@@ -46,7 +46,7 @@ def update_schema(engine: Engine, create: bool) -> None:
 
 def _missing(found: str, engine: Engine) -> UserError:
     return UserError(
-        f"expected a database of the service, found {found} in {engine.url.render_as_string()}; correct --database, "
+        f"expected a database of the service, found {found} in {place_of(engine)}; correct --database, "
         "or create the database by `fashioniq serve --run RUN`"
     )
 

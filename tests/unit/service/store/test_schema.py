@@ -114,6 +114,13 @@ def test_a_database_that_cannot_store_all_letters_is_refused_in_one_line(server,
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_password_among_the_parameters_of_the_url_is_not_told(fresh_url):
+    with pytest.raises(UserError, match="none of its tables in postgresql") as refused:
+        Store.open(f"{fresh_url}&password=geheim", create=False)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("place", ["url", "environment"])
 def test_settings_of_the_operator_count_beside_those_of_the_service(fresh_url, place, monkeypatch):
     with create_engine(fresh_url).begin() as connection:
