@@ -16,7 +16,9 @@ _TOKEN = re.compile(
     r"|(?<!\S)-+(?!\S)"
 )
 _POSSESSIVE = re.compile(r"(?<=[^\W\d_]{4})['’]s$", re.IGNORECASE)
-_LIGATURES = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "oe", "œ": "oe"})
+_LIGATURES = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "oe", "œ": "oe", "ı": "i"}
+)
 
 
 class Token(NamedTuple):

@@ -64,6 +64,7 @@ ENGLISH = {
     "under five hundred twenty": OfferLimits(most_minor=52000),
     "under two-hundred dollars": OfferLimits(most_minor=20000, currency="USD"),
     "under two  hundred": OfferLimits(most_minor=20000),
+    "under fıfty": OfferLimits(most_minor=5000),  # of a Turkish keyboard
     "between a hundred and fifty and two hundred": OfferLimits(15000, 20000),
     "over 50 euros for women": OfferLimits(least_minor=5000, currency="EUR"),
     "cheeper": OfferLimits(cheaper=-1),
