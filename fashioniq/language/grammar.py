@@ -20,6 +20,7 @@ class Places(NamedTuple):
     before: frozenset[str]
     nouns: frozenset[str]  # that may follow, beside functional words
     other: frozenset[str]  # that may not
+    printed: frozenset[str]  # before a number that is on a product: "with number 5"
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Places":
@@ -30,7 +31,7 @@ class Places(NamedTuple):
         for place, word in enumerate(split(given["cardinals"])):
             for number in (word, place + 1):
                 ordinals |= {phrase_of(f"{before} {number}"): place for before in split(given["numbers"])}
-        return cls(ordinals, *(_keys(given[name]) for name in ("before", "nouns", "other")))
+        return cls(ordinals, *(_keys(given[name]) for name in ("before", "nouns", "other", "printed")))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,20 +84,22 @@ class Reader:
         than that of a garment, or a garment's at the beginning.
         """
         grammar = self.lexicon.grammar
-        ordinals, before, nouns, other = grammar.places
+        ordinals, before, nouns, other, printed = grammar.places
         refused = None  # "not the first one, the second one"
         for number, token in enumerate(tokens):
             after, last = ([one.key for one in tokens[number + 1 : number + 3]] + ["", ""])[:2]
-            if (numbered := f"{token.key} {after}") in ordinals:
-                return ordinals[numbered]
-            if token.key not in ordinals or (number and tokens[number - 1].key not in before):
+            earlier = [one.key for one in tokens[max(0, number - 2) : number]]
+            if (place := ordinals.get(f"{token.key} {after}")) is not None:
+                named = printed.isdisjoint(earlier)
+            elif (place := ordinals.get(token.key)) is not None and before.issuperset(earlier[-1:]):
+                roles = grammar.roles.get(after, frozenset()) if after not in other else frozenset()
+                of_other = "kind" in roles and last in other  # "the second of May"
+                named = after in nouns or bool(number and not of_other and (roles or not after.isalnum()))
+            else:
                 continue
-            roles = grammar.roles.get(after, frozenset()) if after not in other else frozenset()
-            of_other = "kind" in roles and last in other  # "the second of May"
-            if after in nouns or (number and not of_other and (roles or not after.isalnum())):
-                if number < 2 or "not" not in grammar.roles.get(tokens[number - 2].key, ()):
-                    return ordinals[token.key]
-                refused = ordinals[token.key] if refused is None else refused
+            if named and not any("not" in grammar.roles.get(key, ()) for key in earlier):
+                return place
+            refused = place if named and refused is None else refused
         return refused
 
     def _wishes(self, text: str, items: Sequence[ScopedUnit]) -> tuple[Wish, ...]:

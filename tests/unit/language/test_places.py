@@ -19,6 +19,14 @@ ENGLISH = {
     "the second hand one": None,
     "the second neckline": None,
     "my first dress": None,
+    "not number 2, number 3": 2,
+    "not number 2": 1,
+    "option 2 looks nice": 1,
+    "the number 3 with sleeves": 2,
+    "a shirt with number 5 on it": None,
+    "a jersey with the number 7": None,
+    "my number one choice is red": None,
+    "an item one can wear to work": None,
     "first": None,
     "is red": None,
 }
@@ -29,6 +37,9 @@ GERMAN = {
     "länger als die vierte": 3,
     "zum ersten Mal": None,
     "das erste Mal": None,
+    "nicht Nummer 2, Nummer 3": 2,
+    "die Nummer 3 in Rot": 2,
+    "ein Trikot mit der Nummer 7": None,
     "rot": None,
 }
 
