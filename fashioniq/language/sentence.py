@@ -97,7 +97,10 @@ class Sentence(Scope):
             self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
         elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
             since = self._part if len(self.items) > self._part else self._last_part
-            self._deny_back(len(self.items) - 1 if "removed" in roles else since)  # "leave it out"
+            if "removed" in roles and self._denial and not self._seen:
+                self._denial = ""  # "I love the lace, don't remove it"
+            else:
+                self._deny_back(len(self.items) - 1 if "removed" in roles else since)  # "leave it out"
         elif "granted" in roles and not ahead.goes_on(self.units, at):
             self.items[-1:] = [item._replace(denied=False) for item in self.items[-1:]]
         elif any(kind in roles for kind in _DENYING):

@@ -552,6 +552,10 @@ knee length or longer => knee length|maxi
 mini or shorter => mini, length-
 red or longer => red, length+
 shorter or longer => length-, length+
+I love the lace, don't remove it => lace
+I like the red one, I don't want to lose it => red
+a red dress with a belt, so I can take it off => red, belt
+it has a belt, can you remove it => not belt
 """
 )
 
