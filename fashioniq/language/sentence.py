@@ -185,6 +185,9 @@ class Sentence(Scope):
         ]
 
     def _denying(self, at: int, kind: str) -> None:
+        following = (unit.term for unit in self.units[at + 1 : at + 3])
+        if "few" in self.units[at].roles and any(term and term.family == GARMENT for term in following):
+            return  # "there are hardly any red dresses"
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:

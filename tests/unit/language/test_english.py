@@ -556,6 +556,12 @@ I love the lace, don't remove it => lace
 I like the red one, I don't want to lose it => red
 a red dress with a belt, so I can take it off => red, belt
 it has a belt, can you remove it => not belt
+there are hardly any red dresses => red
+you have very few red dresses => red
+a very little black dress => black
+to spend as little as possible on a red dress => red
+hardly any lace => not lace
+as little lace as possible => not lace
 """
 )
 

@@ -264,6 +264,8 @@ große Größen =>
 zu groß => fit-
 ist mir viel zu klein => fit+
 knielang oder länger => knielang|lang|maxi|midi
+es gibt kaum rote Kleider => rot, kleid
+kaum Muster => not geblümt|gepunktet|gestreift|kariert
 """
 )
 
