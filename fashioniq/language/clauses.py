@@ -1,6 +1,6 @@
 """What a clause is about: the product shown, another thing, or the person who speaks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import takewhile
 
 from fashioniq.language.ahead import MODIFY, next_said
@@ -32,10 +32,11 @@ def about_person(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[s
     return any("myself" in roles.get(token.key, ()) for unit in clause for token in unit.tokens)
 
 
-def described(units: Sequence[Unit], at: int) -> bool:
-    """Whether the clause before says how the product shown is: "this one is green, I want blue"."""
+def described(units: Sequence[Unit], at: int, whom: Container[str]) -> bool:
+    """Whether the clause before says how the product shown is: "this one is green, I want blue"; not what it is for."""
     clause = list(takewhile(lambda unit: not unit.mark, units[at - 2 :: -1]))[::-1] if at > 1 else []
     says = any("is" in unit.roles for unit in clause[:3])
+    says = says and not any(token.key in whom for unit in clause for token in unit.tokens)
     return says and bool(units[at - 1].mark and clause[0].roles & {"shown", "is", "article"})
 
 

@@ -74,7 +74,7 @@ class Sentence(Scope):
             self._used.update(owned)
         elif self._takes_back(at, roles) or (roles & {"most", "least"} and self._limits(at)):
             return True
-        elif "corrects" in roles or ("wants" in roles and clauses.described(self.units, at)):
+        elif "corrects" in roles or ("wants" in roles and clauses.described(self.units, at, self.rules.whom)):
             self._border()
             self._corrected = 0 if clauses.also(self.units, at) else len(self.items)
         elif "leave" in roles and ahead.left_out(self.units, at):

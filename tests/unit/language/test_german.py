@@ -266,6 +266,8 @@ ist mir viel zu klein => fit+
 knielang oder länger => knielang|lang|maxi|midi
 es gibt kaum rote Kleider => rot, kleid
 kaum Muster => not geblümt|gepunktet|gestreift|kariert
+es ist für eine Hochzeit, ich suche ein elegantes Kleid => festlich, elegant, kleid
+das ist für eine Party, ich möchte etwas lässiges => festlich, lässig
 """
 )
 
