@@ -268,6 +268,8 @@ es gibt kaum rote Kleider => rot, kleid
 kaum Muster => not geblümt|gepunktet|gestreift|kariert
 es ist für eine Hochzeit, ich suche ein elegantes Kleid => festlich, elegant, kleid
 das ist für eine Party, ich möchte etwas lässiges => festlich, lässig
+ein Kleid, minimal => kleid, klassisch
+mindestens knielang => knielang|lang|maxi|midi
 """
 )
 
