@@ -562,6 +562,8 @@ a very little black dress => black
 to spend as little as possible on a red dress => red
 hardly any lace => not lace
 as little lace as possible => not lace
+don't change it to blue => not light blue|navy blue
+don't change the belt => belt
 """
 )
 
