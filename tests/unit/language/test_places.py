@@ -25,6 +25,7 @@ ENGLISH = {
     "the number 3 with sleeves": 2,
     "a shirt with number 5 on it": None,
     "a jersey with the number 7": None,
+    "has the number 8 on the front": None,
     "my number one choice is red": None,
     "an item one can wear to work": None,
     "first": None,
