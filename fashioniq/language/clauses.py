@@ -42,7 +42,10 @@ def described(units: Sequence[Unit], at: int, whom: Container[str]) -> bool:
 
 def also(units: Sequence[Unit], at: int) -> bool:
     """Whether the clause adds to what was said: "but I want it elegant too"."""
-    clause = list(takewhile(lambda unit: not unit.mark, units[at + 1 :]))
+    begin = (
+        at + 2 if any(unit.mark for unit in units[at + 1 : at + 2]) else at + 1
+    )  # "sorry, I also want navy"
+    clause = list(takewhile(lambda unit: not unit.mark, units[begin:]))
     return any("also" in one.roles and ("too" not in one.roles or one is clause[-1]) for one in clause)
 
 

@@ -564,6 +564,9 @@ hardly any lace => not lace
 as little lace as possible => not lace
 don't change it to blue => not light blue|navy blue
 don't change the belt => belt
+black, sorry, I also want navy => black, navy blue
+red. Sorry, blue as well => red, light blue|navy blue
+red, sorry, blue => light blue|navy blue
 """
 )
 
