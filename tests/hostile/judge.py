@@ -184,6 +184,7 @@ def _run(case: Case, room: Room, printed: Printed) -> tuple[int | str, str]:
     trace = ""
     try:
         os.chdir(room.inside)
+        os.environ["HOME"] = str(room.inside)  # "~" stays in the room, too
         sys.stdin = io.StringIO(case.said)
         with printed.caught(), of_few_products(), case.during:
             try:
