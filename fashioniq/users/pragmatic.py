@@ -108,10 +108,10 @@ class PragmaticUser:
         """Numbers B×K of statements that are false by the labels, in captions that go on; 0 without `truth`."""
         if self.truth is None:
             return torch.zeros_like(words_BKL[..., 0])
-        false = [
-            [self.truth.decided(beginning, target, item, begun=True)[1] for beginning in beginnings]
-            for beginnings, target, item in self._captions(target_B, item_B, words_BKL)
-        ]
+        false = list[list[int]]()
+        for beginnings, target, item in self._captions(target_B, item_B, words_BKL):
+            found = {one: self.truth.decided(one, target, item, begun=True)[1] for one in set(beginnings)}
+            false.append([found[one] for one in beginnings])
         return torch.tensor(false, device=target_B.device)
 
     def _truest(self, target_B: Tensor, item_B: Tensor, words_BKL: Tensor, order_BK: Tensor) -> Tensor:
