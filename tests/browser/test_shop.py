@@ -211,6 +211,14 @@ def say(page, text):
     expect(page.locator(SAID)).to_have_count(before + 1)
 
 
+def say_without_answer(shop, page, text):
+    """Send words to a service that is stopped before."""
+    os.kill(shop.process.pid, signal.SIGSTOP)
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    expect(page.locator(".pending")).to_have_text(f"You said {text}")
+
+
 def test_a_shopper_reaches_a_product_with_the_keyboard_on_a_phone(shop, visit):
     page = visit(shop.open(), width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -377,10 +385,7 @@ def test_what_a_turn_shows_does_not_lie_behind_the_field(shop, visit):
 def test_a_turn_is_sent_again_after_a_restart(shop, visit):
     page = visit(shop.open())
     say(page, "is red")
-    os.kill(shop.process.pid, signal.SIGSTOP)
-    page.keyboard.type("is longer")
-    page.keyboard.press("Enter")
-    expect(page.locator(".pending")).to_have_text("You said is longer")
+    say_without_answer(shop, page, "is longer")
     page.clock.run_for(150)
     expect(page.locator("#shop")).to_have_class("slow")
     page.clock.run_for(1850)
@@ -419,10 +424,7 @@ def test_a_turn_is_sent_again_after_a_restart(shop, visit):
 def test_nothing_that_is_done_during_a_slow_answer_is_lost(shop, visit):
     page = visit(shop.open())
     say(page, "is red")
-    os.kill(shop.process.pid, signal.SIGSTOP)
-    page.keyboard.type("is longer")
-    page.keyboard.press("Enter")
-    expect(page.locator(".pending")).to_have_count(1)
+    say_without_answer(shop, page, "is longer")
     page.keyboard.press("Control+a")
     page.keyboard.type("is blue")
     page.keyboard.press("Enter")  # too early
