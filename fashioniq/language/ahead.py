@@ -100,7 +100,7 @@ def contrasts(units: Sequence[Unit], at: int) -> bool:
         at > 0
         and "apart" in units[at].roles
         and units[at - 1].says
-        and any(u.unknown for u in units[at + 1 : at + 2])
+        and any(unit.unknown for unit in units[at + 1 : at + 2])
     )
 
 

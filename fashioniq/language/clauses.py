@@ -36,16 +36,15 @@ def described(units: Sequence[Unit], at: int, whom: Container[str]) -> bool:
     """Whether the clause before says how the product shown is: "this one is green, I want blue"; not what it is for."""
     clause = list(takewhile(lambda unit: not unit.mark, units[at - 2 :: -1]))[::-1] if at > 1 else []
     says = any("is" in unit.roles for unit in clause[:3])
-    says = says and not any(token.key in whom for unit in clause for token in unit.tokens)
-    return says and bool(units[at - 1].mark and clause[0].roles & {"shown", "is", "article"})
+    purpose = any(token.key in whom for unit in clause for token in unit.tokens)
+    shown = says and units[at - 1].mark and clause[0].roles & {"shown", "is", "article"}
+    return bool(shown) and not purpose
 
 
 def also(units: Sequence[Unit], at: int) -> bool:
     """Whether the clause adds to what was said: "but I want it elegant too"."""
-    begin = (
-        at + 2 if any(unit.mark for unit in units[at + 1 : at + 2]) else at + 1
-    )  # "sorry, I also want navy"
-    clause = list(takewhile(lambda unit: not unit.mark, units[begin:]))
+    marked = any(unit.mark for unit in units[at + 1 : at + 2])  # "sorry, I also want navy"
+    clause = list(takewhile(lambda unit: not unit.mark, units[at + 1 + marked :]))
     return any("also" in one.roles and ("too" not in one.roles or one is clause[-1]) for one in clause)
 
 

@@ -262,7 +262,7 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path, users: Seque
 
 def _activate(store: Store, settings: Learn, category: str) -> None:
     """Activate the new model. Raises UserError if another run has been activated during the training."""
-    _ = _serving_instead(store, settings, category)
+    _serving_instead(store, settings, category)
     before = store.active_model(category)
     with models_of(store, settings.device) as models:
         served = models.register(settings.out / "run")
