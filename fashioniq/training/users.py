@@ -12,6 +12,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
 
 from fashioniq import plugins
 from fashioniq.config import TrainRetriever
@@ -24,7 +25,7 @@ from fashioniq.features.selection import pairs_with_features, split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.language.statements import StatementCheck
-from fashioniq.loop.messages import Message
+from fashioniq.loop.messages import Message, User
 from fashioniq.models.configs import DRAWN_IN_TRAINING, FITTED
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_simulator
@@ -42,6 +43,7 @@ from fashioniq.users.by_name import named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
+from fashioniq.users.remembering import RememberingUser
 
 MAX_WORDS = 8  # length limit of recorded captions (paper); 5 to 8 % of the released ones are longer
 DESCRIBED = 4  # random pairs per product whose descriptions enter the vocabulary
@@ -207,8 +209,14 @@ def captioner_dialogs(
 
     `options` are those of DialogSimulation.
     """
+    said: dict[tuple[int, int], tuple[int, Tensor]] = {}
+
+    def user(split: str, some: Items, seed: int) -> User:
+        speaker = simulator.user(some, vocabulary, seed)
+        return RememberingUser(speaker, said) if split == "val" else speaker  # val has one seed
+
     return DialogSimulation(
-        lambda split, some, seed: simulator.user(some, vocabulary, seed),
+        user,
         vocabulary,
         items,
         max_words=simulator.captioner.max_words,

@@ -17,6 +17,7 @@ from fashioniq.users.captioner import CaptionerUser
 from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
 from fashioniq.users.pragmatic import Listener, PragmaticUser
 from fashioniq.users.recorded import RecordedReplies
+from fashioniq.users.remembering import RememberingUser
 
 COLORS = ["red", "blue", "green", "black"]
 SPEAKS = Vocabulary([*(f"word{n}" for n in range(9)), *COLORS, "word9", "word10", "word11"])
@@ -71,6 +72,25 @@ def test_the_captioner_is_frozen_and_speaks_without_dropout(items, captioner):
     user = CaptionerUser(captioner.train(), items, SPEAKS, SPEAKS)
     assert not captioner.training and not any(weight.requires_grad for weight in captioner.parameters())
     assert torch.equal(*(user.reply(WANTED, Message(item_B=OFFERED), 0).words_BL for _ in range(2)))
+
+
+def test_a_remembering_user_says_the_same_and_asks_only_about_other_offers(items, captioner):
+    class Counted(CaptionerUser):
+        def reply(self, target_B, offer, turn):
+            asked.append((target_B.tolist(), offer.item_B.tolist(), turn))
+            return super().reply(target_B, offer, turn)
+
+    asked, said, user = [], {}, Counted(captioner, items, SPEAKS, SPEAKS)
+    others = torch.cat([OFFERED[:10], WANTED[:5]])
+    for offered, turn in [(OFFERED, 0), (OFFERED, 1), (OFFERED, 0), (others, 0), (OFFERED, 0)]:
+        offer = Message(item_B=offered)
+        words_BL = RememberingUser(user, said).reply(WANTED, offer, turn).words_BL
+        assert torch.equal(
+            words_BL, CaptionerUser(captioner, items, SPEAKS, SPEAKS).reply(WANTED, offer, turn).words_BL
+        )
+    assert [turn for *_, turn in asked] == [0, 1, 0, 0]
+    assert asked[2][:2] == (WANTED[10:].tolist(), others[10:].tolist())
+    assert asked[3][:2] == (WANTED[10:].tolist(), OFFERED[10:].tolist())
 
 
 @pytest.fixture

@@ -255,7 +255,8 @@ def test_the_user_speaks_with_as_many_beams_as_asked():
     module, _ = training(beams=3)
     module.on_train_epoch_start()
     module.on_validation_epoch_start()
-    assert [module.source.users[split].beams for split in ("train", "val")] == [3, 3]
+    train, val = (module.source.users[split] for split in ("train", "val"))
+    assert [train.beams, val.user.beams] == [3, 3]
 
 
 def test_the_gallery_of_an_epoch_is_the_one_that_it_begins_with():
