@@ -178,10 +178,9 @@ def _transformers(name: str) -> Any:
 
 
 def _is_encoder_decoder(name: str) -> bool:
-    config = _transformers("AutoConfig")
     try:
-        return bool(config.from_pretrained(name).is_encoder_decoder)
-    except (OSError, ValueError):  # of a folder or name that `_load` refuses
+        return bool(_read(name, "AutoConfig").is_encoder_decoder)
+    except UserError:  # about a folder or name that `_load` refuses
         return False
 
 

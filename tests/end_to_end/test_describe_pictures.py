@@ -197,7 +197,7 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing(
     describe, shop, caption_model, monkeypatch, options, told
 ):
     monkeypatch.delenv(endpoints.BASE, raising=False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     code, said = describe(**{"model": str(caption_model)} | options)
     assert code == 2 and told in said and not (shop / "descriptions").exists()
 

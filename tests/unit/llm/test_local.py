@@ -6,6 +6,7 @@ from PIL import Image
 
 from fashioniq.data.images import jpeg_of
 from fashioniq.files import UserError
+from fashioniq.llm import local
 from fashioniq.llm.completer import Sampling
 from fashioniq.llm.local import LocalLanguageModel, VisionLanguageModel, VisualQuestionAnswerer
 
@@ -84,6 +85,19 @@ def test_what_cannot_be_loaded_is_told_in_one_line(causal, tmp_path):
         LocalLanguageModel(str(causal))
     (tmp_path / "kept").rename(causal / "model.safetensors")
     assert "\n" not in str(caught.value)
+
+
+def test_without_a_network_the_hub_is_asked_once_instead_of_for_each_file(monkeypatch):
+    calls = []
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(local, "use_cache_if_offline", lambda: calls.append("hub"))
+    read = transformers.AutoConfig.from_pretrained
+    monkeypatch.setattr(
+        transformers.AutoConfig, "from_pretrained", lambda name: (calls.append("file"), read(name))
+    )
+    with pytest.raises(UserError, match="cannot load nobody/nothing"):
+        LocalLanguageModel("nobody/nothing")
+    assert calls[:2] == ["hub", "file"]
 
 
 def test_without_transformers_it_is_said_how_to_install_them(monkeypatch):
