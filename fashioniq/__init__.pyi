@@ -304,6 +304,7 @@ def train_composer(
     schedule: Literal["constant", "cosine"] = ...,
     predictor: str | Path | None = ...,
     model: ComposerConfig | dict[str, Any] = ...,
+    margins: Sequence[float] = ...,
 ) -> Trained[RetrieverRun]: ...
 
 def train_dialog_encoder(

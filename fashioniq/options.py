@@ -76,24 +76,26 @@ def check(settings: Any, prefix: str = "") -> None:
         value, name = getattr(settings, one.name), flag(prefix + one.name)
         known = metadata_of(type(settings), one.name)
         least, below = known.get("least"), known.get("below")
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path):
-                if str(path) != plain(str(path)):
-                    raise UserError(f"{name} contains control characters; give another path")
-                try:
-                    refuse_special(path)
-                except UserError as error:
-                    raise UserError(f"{name}: {error}") from error
         if is_dataclass(value):
             check(value, f"{prefix}{one.name}.")
-        if isinstance(value, float) and not math.isfinite(value):  # NaN passes every comparison with a bound
-            raise UserError(f"{name} is {value}: it must be a finite number")
-        if isinstance(value, int) and abs(value) >= _MOST:
-            raise UserError(f"{name} is {one_line(str(value), 40)}: it must be less than {_MOST:,}")
-        if value is not None and least is not None and value < least:
-            raise UserError(f"{name} is {value}: it must be at least {least:g}")
-        if value is not None and below is not None and value >= below:
-            raise UserError(f"{name} is {value}: it must be less than {below:g}")
+        for given in value if isinstance(value, list) else [value]:
+            if isinstance(given, Path):
+                if str(given) != plain(str(given)):
+                    raise UserError(f"{name} contains control characters; give another path")
+                try:
+                    refuse_special(given)
+                except UserError as error:
+                    raise UserError(f"{name}: {error}") from error
+            if isinstance(given, float) and not math.isfinite(
+                given
+            ):  # NaN passes every comparison with a bound
+                raise UserError(f"{name} is {given}: it must be a finite number")
+            if isinstance(given, int) and abs(given) >= _MOST:
+                raise UserError(f"{name} is {one_line(str(given), 40)}: it must be less than {_MOST:,}")
+            if given is not None and least is not None and given < least:
+                raise UserError(f"{name} is {given}: it must be at least {least:g}")
+            if given is not None and below is not None and given >= below:
+                raise UserError(f"{name} is {given}: it must be less than {below:g}")
     if hasattr(settings, "validate"):
         settings.validate()
 

@@ -59,10 +59,9 @@ def _text(kind: Any, imports: set[str]) -> str:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         imports.add(f"from {kind.__module__} import {kind.__name__}")
         return f"{kind.__name__} | dict[str, Any]"
-    others = {Path: "str | Path", type(None): "None"}
-    return others.get(
-        kind, "Sequence[str | Path]" if kind == list[str] else getattr(kind, "__name__", str(kind))
-    )
+    if typing.get_origin(kind) is list:
+        return {str: "Sequence[str | Path]", float: "Sequence[float]"}[typing.get_args(kind)[0]]
+    return {Path: "str | Path", type(None): "None"}.get(kind, getattr(kind, "__name__", str(kind)))
 
 
 def _result(command: str) -> tuple[str, set[str]]:

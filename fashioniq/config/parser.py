@@ -81,7 +81,7 @@ def parser_of(command: str, kind: type) -> argparse.ArgumentParser:
             group.add_argument(*flags, nargs="?", const=True, **given)
             group.add_argument(f"--no-{flags[0][2:]}", action="store_const", const=False, dest=name,
                                help=argparse.SUPPRESS)  # fmt: skip
-        elif own == list[str]:
+        elif typing.get_origin(own) is list:
             group.add_argument(*flags, nargs="*", action="extend", metavar="VALUE", **given)
         else:
             group.add_argument(*flags, action=_Once, metavar=placeholder(own), **given)

@@ -182,6 +182,13 @@ class TrainComposer(WithScores, RetrieverTrainingSettings):
 
     run: Path | None = run_folder("runs/composer-COMPOSITION-CATEGORY", attrs=True)
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
+    margins: list[float] = option(
+        [],
+        "margins to choose from, as in the paper: a run for each, RUN-margin-X, and the one with the best R@10 on val "
+        "is named",
+        least=0,
+        research=True,
+    )
 
     def validate(self) -> None:
         super().validate()
@@ -193,6 +200,10 @@ class TrainComposer(WithScores, RetrieverTrainingSettings):
                 f"composition {composition} {rule}",
             ),
             (self.predictor and not self.attrs, SCORES_WITHOUT_ATTRS),
+            (
+                self.margins and (self.margin is not None or self.loss == "cross-entropy"),
+                "--margins are for a loss with a margin, and replace --margin; leave one of them out",
+            ),
             (
                 self.word_vectors and "caption" not in COMPOSITIONS[composition],
                 f"composition {composition} reads no captions; leave --word-vectors out, or give another "

@@ -29,9 +29,9 @@ def value_of(kind: Any, given: Any) -> Any:
     own = plain_type(kind)
     if given is None and own is not kind:
         return None
-    if own == list[str]:
+    if typing.get_origin(own) is list:
         several = given if isinstance(given, list | tuple) else [given]
-        return [value_of(str, one) for one in several]
+        return [value_of(typing.get_args(own)[0], one) for one in several]
     if typing.get_origin(own) is Literal:
         if given not in typing.get_args(own):
             raise ValueError
@@ -57,7 +57,7 @@ def described_type(kind: Any) -> str:
     own = plain_type(kind)
     if typing.get_origin(own) is Literal:
         return f"one of {', '.join(map(str, typing.get_args(own)))}"
-    return "a list of texts" if own == list[str] else _IN_WORDS[own]
+    return {list[str]: "a list of texts", list[float]: "a list of numbers"}.get(own) or _IN_WORDS[own]
 
 
 def placeholder(kind: Any) -> str:

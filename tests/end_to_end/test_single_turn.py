@@ -93,9 +93,35 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
     assert facts["data"]["coverage"] == {"train": 1.0, "val": 1.0}
 
 
+def test_the_margin_is_chosen_on_val(project, vector_runs, tmp_path, capsys):
+    options = {"model.composition": "B", "model.width": 32, "epochs": 1, "margins": ["0", "5"]}
+    options |= {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
+    project.run("train-composer", **options, run=tmp_path / "B")
+    runs = {margin: tmp_path / f"B-margin-{margin}" for margin in (0, 5)}
+    assert sorted(tmp_path.iterdir()) == list(runs.values())
+    score = {margin: read(run / "model.json")["metrics"]["val_score"] for margin, run in runs.items()}
+    best = max(score, key=score.get)
+    assert (
+        score[0] != score[5] and f"the best margin on val is {best}: {runs[best]}" in capsys.readouterr().out
+    )
+    (runs[5] / "last.ckpt").unlink()
+    project.run("train-composer", **options | {"epochs": 2}, run=tmp_path / "B", resume=True)
+    assert [len((run / "metrics.csv").read_text().splitlines()) for run in runs.values()] == [3, 3]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        (
+            {"margins": ["0.1"], "margin": 0.2, "model.composition": "B"},
+            "--margins are for a loss with a margin, and",
+        ),
+        (
+            {"margins": ["0.1"], "loss": "cross-entropy", "model.composition": "B"},
+            "--margins are for a loss with a",
+        ),
+        ({"margins": ["0.1", "-1"]}, "--margins is -1.0: it must be at least 0"),
+        ({"margins": ["0.1", "wide"]}, "--margins"),
         ({"model.composition": "F"}, "composition F uses attributes; give --attrs"),
         ({"model.composition": "D", "attrs": True}, "composition D uses no attributes; leave --attrs out"),
     ],

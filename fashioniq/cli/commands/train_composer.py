@@ -1,5 +1,7 @@
 """`fashioniq train-composer`."""
 
+from dataclasses import replace
+
 from fashioniq.askers.best_item import BestItem
 from fashioniq.config import TrainComposer
 from fashioniq.data.catalog import Catalog
@@ -16,9 +18,22 @@ from fashioniq.training.verdict import advice
 from fashioniq.training.wording import fit_wording
 
 
-@alone
 def run(settings: TrainComposer) -> Trained[RetrieverRun]:
-    """Train the composer of a category on recorded captions."""
+    """Train the composer of a category on recorded captions, or one for each of --margins; return the best on val."""
+    if not settings.margins:
+        return _train(settings)
+    folder, trained = folder_of(settings), {}
+    for margin in settings.margins:
+        of_margin = folder.with_name(f"{folder.name}-margin-{margin:g}")
+        begun = settings.resume and (of_margin / "last.ckpt").exists()
+        trained[margin] = _train(replace(settings, margins=[], margin=margin, run=of_margin, resume=begun))
+    best = max(trained, key=lambda margin: (trained[margin].about.metrics or {})["val_score"])
+    print(f"the best margin on val is {best:g}: {trained[best].folder}")
+    return trained[best]
+
+
+@alone
+def _train(settings: TrainComposer) -> Trained[RetrieverRun]:
     folder = folder_of(settings)
     catalog = Catalog(settings.data, settings.category)
     store = open_store(settings.data, settings.category, settings.features, settings.attrs)
