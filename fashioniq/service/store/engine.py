@@ -100,7 +100,8 @@ def _postgresql(url: URL) -> dict[str, Any]:
         "keepalives_interval": max(2, WAIT),
     }
     unset = {name: value for name, value in defaults.items() if name not in given}
-    return unset | {"options": " ".join((limits, *own)).strip()}
+    # psycopg reads times in this style only; a role or database may have another one
+    return unset | {"options": " ".join((limits, *own, "-c datestyle=ISO"))}
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, make_url
 from sqlalchemy.exc import IntegrityError
 
 from fashioniq.service.store import EventRow, Gone, KeyReused, TurnConflict
@@ -235,3 +235,11 @@ def test_the_log_has_the_sessions_with_a_consent_oldest_first(store, log, clock)
     assert [event.event_id for event in found[0][2]] == ["early", "late"] and found[1][2] == []
     assert store.log("shirts") == []
     assert store.count_by_consent("dresses") == {"training": 2, "none": 1}
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_times_are_read_whatever_style_of_dates_the_database_has(open_store, new_log, url, administer):
+    administer(f"ALTER DATABASE {make_url(url).database} SET datestyle = 'SQL, DMY'")
+    store = open_store(f"{url}&options=-cDateStyle%3DGerman")
+    stored, _ = new_log(store).start()
+    assert store.session("s") == stored
