@@ -44,9 +44,10 @@ def carry_out(store: Store) -> bool:
         raise
     except Unavailable as error:  # such as too little space to rewrite the file
         complete, why = False, str(error)
+    exports = store.stale_exports()  # fails without a database, of whose files nothing is known then
     if not complete:
         _complain(f"the files of the database still have erased conversations: {why}")
-    for export in store.stale_exports():
+    for export in exports:
         try:
             if erased := remove_erased(store, export):
                 print(f"{export.folder}: removed {erased} of {export.sessions} conversations")

@@ -16,7 +16,8 @@ from fashioniq.files import UserError, read_json
 from fashioniq.service.learning import rules
 from fashioniq.service.learning import run as learning
 from fashioniq.service.learning.export import read_sessions
-from fashioniq.service.store import Unavailable
+from fashioniq.service.learning.verdict import Verdict
+from fashioniq.service.store import Store, Unavailable
 from tests.forgetting import KILLED, SPOKEN, Fault, Order, ShopWorld, do_not_train, make_database
 
 ORDERS = int(os.environ.get("FASHIONIQ_ORDERS", "36"))  # of the property test, in tests of AT_ONCE
@@ -169,6 +170,20 @@ def test_a_failed_learn_removes_what_was_erased_meanwhile(world, monkeypatch):
 
     monkeypatch.setattr(learning, "train_retriever", train)
     assert world.learn(world.root / "learned").code == 2 and world.left() == {}
+
+
+def test_nothing_is_said_of_the_files_of_a_database_that_goes_away_during_learn(world, monkeypatch):
+    def lose(*arguments):
+        def fail(store, work):
+            raise Unavailable("the database is not available (connection refused)")
+
+        for call in ("read", "write"):
+            monkeypatch.setattr(Store, call, fail)
+        return Verdict(targets=1, rows=[], reasons=[])
+
+    monkeypatch.setattr(learning, "_judged", lose)
+    ended = world.learn(world.root / "learned")
+    assert ended.code == 2 and ended.err == "error: the database is not available (connection refused)\n"
 
 
 def test_copies_that_a_killed_process_left_are_removed(world):
