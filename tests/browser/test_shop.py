@@ -258,6 +258,18 @@ def test_a_shopper_reaches_a_product_with_the_keyboard_on_a_phone(shop, visit):
     assert page.url.endswith(f"?chosen={target}") and violations(page) == []
 
 
+def test_a_number_chooses_a_product_only_while_one_has_the_focus(shop, visit):
+    """WCAG 2.1.4: who dictates must not choose a product by a word that is heard as a number."""
+    page = visit(shop.open())
+    for place in (".consent button", "#log", "#found"):
+        page.locator(place).first.focus()
+        page.keyboard.press("2")
+    page.locator(".pick").nth(4).focus()
+    page.keyboard.press("3")
+    expect(page.locator("#status")).to_contain_text("You are talking about")
+    assert shown(page)[2] in page.url
+
+
 def test_without_scripts_everything_works(shop, visit):
     facts = [
         {"id": name, "price_minor": 1000 * n, "currency": "EUR", "sizes": ["M"]}

@@ -191,7 +191,7 @@
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row.length, ArrowDown: row.length }[event.key];
       event.preventDefault();
       all[all.indexOf(at) + step]?.focus();
-    } else if (!typing && /^[1-8]$/.test(event.key)) {
+    } else if (at.closest(".grid") && /^[1-8]$/.test(event.key)) {
       const picked = document.querySelectorAll("#shop [data-about]")[event.key - 1];
       if (picked) { event.preventDefault(); picked.click(); }
     }
