@@ -42,7 +42,7 @@ class Visit:
 
     def started(self, sent: Sent, start: StartBody | None = None, consent: Consent = "none") -> SessionRow:
         """The session, which begins with the first form that is sent, then with this consent."""
-        if self.stale:
+        if self.stale or (self.session is None and sent.after_turn):  # such as one deleted in another tab
             raise Problem("session-expired")
         if self.session is None:
             self.request.app.state.access.limit(self.request, "sessions")

@@ -279,6 +279,22 @@ def test_a_conversation_that_has_ended_can_be_started_again(shopper, service):
     assert "Your earlier conversation has ended" in shopper.open().text and len(shopper.shown) == 8
 
 
+@pytest.mark.parametrize("action", ["say", "like", "more", "undo", "choose"])
+def test_a_form_of_a_conversation_that_was_deleted_in_another_tab_begins_no_other(shopper, service, action):
+    shopper.send("say", says="is navy")
+    id, other = shopper.stored()["session"]["id"], Shopper(shopper.client)
+    other.send("delete")
+    (form,) = re.findall(
+        f'<form[^>]*action="/shop/dresses/{action}".*?</form>', shopper.response.text, re.DOTALL
+    )
+    assert ' name="after_turn" value="1"' in form
+    shopper.send(action, says="is red", product=shopper.shown[5], to=0)
+    assert shopper.status == 410 and "The conversation has ended" in shopper.text
+    assert not shopper.client.cookies and service.store.session(id) is None
+    shopper.send("restart")
+    assert shopper.status == 200 and len(shopper.shown) == 8
+
+
 @pytest.mark.parametrize("how", ["visits", "says"])
 def test_a_shopper_whose_model_was_removed_can_start_again(shopper, service, tmp_path, how):
     shopper.send("say", says="is navy")
