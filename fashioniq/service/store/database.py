@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from datetime import UTC, datetime
 from functools import partial, wraps
+from math import inf
 from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -84,6 +85,7 @@ class Database:
         self.engine, self.now = engine, now
         self._writing = engine.execution_options(mode="write")
         self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._written = -inf  # when a transaction that wrote was last committed; none failed since
         self._writer = threading.Thread(target=self._write_waiting, name="store writer", daemon=True)
 
     @classmethod
@@ -118,12 +120,14 @@ class Database:
         if self._writer.is_alive():
             raise Unavailable(f"the database has not completed the last writes within {STORED:g} seconds")
 
-    @writes
-    def check(self, connection: Connection) -> None:
-        """Raise Unavailable if the database cannot be written."""
-        # SQLite writes nothing for an update that changes nothing
-        connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
-        connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
+    def check(self, recent: float = 0.0) -> None:
+        """Raise Unavailable if the database cannot be read, or not be written: if the last write was successful, and
+        at most `recent` seconds ago, it can be.
+        """
+        if monotonic() - self._written < recent:
+            self.read(lambda connection: connection.execute(select(1)))
+        else:
+            self.write(_write_nothing)
 
     def read(self, work: Work[T]) -> T:
         """Result of a function that reads."""
@@ -188,7 +192,9 @@ class Database:
                             break
                     count_write(connection)
                 check_written(connection)
+            self._written = monotonic()
         except Exception as error:
+            self._written = -inf
             outcomes = [(None, error)] * len(group)
         for (_, done), (result, failure) in zip(group, outcomes, strict=False):
             if failure is None:
@@ -196,6 +202,12 @@ class Database:
             else:
                 done.set_exception(failure)
         return group[len(outcomes) :]
+
+
+def _write_nothing(connection: Connection) -> None:
+    # SQLite writes nothing for an update that changes nothing
+    connection.execute(insert(tables.secret).values(epoch=-1, value=b""))
+    connection.execute(delete(tables.secret).where(tables.secret.c.epoch == -1))
 
 
 def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> list[R]:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 import pytest
+import sqlalchemy
 import torch
 from fastapi.testclient import TestClient
 
@@ -840,9 +841,20 @@ def test_a_full_queue_and_a_broken_database_are_503(client, service, talking, mo
     stop.set()
     joined(*threads)
     monkeypatch.setattr(service.store, "write", lambda work: (_ for _ in ()).throw(Unavailable("no")))
+    monkeypatch.setattr("fashioniq.service.catalog_routes.WRITTEN", 0)
     assert talking.turn(says="is navy").json()["code"] == "database"
     assert client.get("/readyz").status_code == 503 and client.get("/livez").status_code == 200
     assert client.post("/v1/categories/dresses/search", json={}).status_code == 200
+
+
+def test_monitors_that_ask_all_the_time_write_once_in_a_while(client, service, monkeypatch):
+    monkeypatch.setattr("fashioniq.service.catalog_routes.WRITTEN", 600)
+    commits = []
+    sqlalchemy.event.listen(service.store.engine, "commit", lambda _: commits.append(1))
+    service.store._written = -600
+    assert {client.get("/readyz").status_code for _ in range(20)} == {200} and len(commits) == 1
+    service.store._written -= 600
+    assert client.get("/readyz").status_code == 200 and len(commits) == 2
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
