@@ -80,10 +80,19 @@ class Access:
         if key and what == "sessions" and own is None:  # a shop begins those of all its shoppers
             return
         rule = parse(own or LIMITS[what])
-        caller = key.id if key else (request.client.host if request.client else "unknown")
+        caller = key.id if key else _network(request.client.host if request.client else "unknown")
         if not self._limiter.hit(rule, what, caller):
             wait = self._limiter.get_window_stats(rule, what, caller).reset_time - time.time()
             raise Problem("too-many-requests", retry_after=max(1, int(wait) + 1))
+
+
+def _network(host: str) -> str:
+    """The address of a caller; of IPv6 its network of 64 bits, as one machine may use each address of it."""
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:  # of IPv4, or none
+        return host
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((int(address), 64), strict=False))
 
 
 def bearer(request: Request) -> str:

@@ -758,6 +758,22 @@ def test_too_many_requests_are_refused_with_a_time_to_wait(remote):
     assert answer.json()["code"] == "too-many-requests"
 
 
+def test_a_network_of_ipv6_counts_as_one_address(service, client_of):
+    app = client_of(service).app
+
+    def asked(host):
+        request = SimpleNamespace(client=SimpleNamespace(host=host), headers={})
+        try:
+            app.state.access.limit(request, "sessions")
+        except Problem as problem:
+            return problem.code
+        return None
+
+    assert {asked(f"2001:db8:0:1::{number:x}") for number in range(20)} == {None}
+    assert asked("2001:db8:0:1:ffff::1") == "too-many-requests" and asked("2001:db8:0:2::1") is None
+    assert {asked(f"::ffff:192.0.2.{number}") for number in range(40)} == {None}, "of IPv4"
+
+
 def test_only_addresses_without_a_key_have_a_limit_of_sessions(remote, service):
     def statuses(secret, count):
         headers = {"Authorization": f"Bearer {secret}"}
