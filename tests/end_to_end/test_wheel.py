@@ -114,6 +114,13 @@ def test_the_image_of_the_service_copies_what_is_there_and_starts_a_command():
     assert all(re.search(rf"^{one} =", (ROOT / "setup.cfg").read_text(), re.M) for one in extras)
 
 
+def test_docker_is_sent_what_the_image_copies_and_no_data_or_database():
+    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.M)
+    _, everything, *lines = (ROOT / ".dockerignore").read_text().splitlines()
+    sent = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    assert everything == "*" and sent == " ".join(copied).split()
+
+
 def test_the_health_check_asks_the_service_and_no_proxy(monkeypatch):
     """The configuration of Docker may give all containers a proxy."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
