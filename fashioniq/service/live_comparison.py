@@ -12,6 +12,7 @@ client counts, which later ones do not change.
 
 import secrets
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -59,8 +60,17 @@ class LiveComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
-    """How an experiment stands after its first `most` conversations."""
-    log = store.experiment_log(experiment.id)
+    """How an experiment stands after its first `most` conversations, or stood when it ended."""
+    end = experiment.ended_at or datetime.max.replace(tzinfo=UTC)  # conversations go on
+    log = [
+        (
+            one,
+            [turn for turn in turns if turn.created_at <= end],
+            [did for did in events if did.server_at <= end],
+        )
+        for one, turns, events in store.experiment_log(experiment.id)
+        if one.created_at <= end
+    ]
     counted = [one for one in log if not any("failed" in one for turn in one[1] for one in turn.shown)]
     excluded, counted = len(log) - len(counted), counted[: experiment.most]
     split, count = experiment.method == "split", len(counted)

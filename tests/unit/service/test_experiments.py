@@ -384,6 +384,25 @@ def test_clicks_on_products_of_the_challenger_decide_for_it(service, client):
     assert [one.count for one in found.standings[:3]] == [0, 2, 4]
 
 
+def test_what_happens_after_the_end_of_a_comparison_does_not_change_it(service, client, monkeypatch):
+    experiment = begun(service, "split")
+    talks = [Talking(client, consent="service") for _ in range(8)]
+    arms = [service.store.session(talk.id).arm for talk in talks]
+    answers = [talk.turn(says="is navy").json() for talk in talks]
+    for talk, answer, arm in zip(talks, answers, arms, strict=True):
+        if arm == "challenger":
+            click(client, talk, answer, ids(answer)[0], "this_is_it")
+    stood = live_comparison(service.store, experiment).standings
+    experiment = service.store.end_experiment(experiment.id, "challenger")
+    for talk, answer in zip(talks, answers, strict=True):
+        click(client, talk, answer, ids(answer)[0], "purchase")
+    Talking(client, consent="service")
+    break_model(service, CHALLENGER)
+    talks[0].turn(says="is red")
+    found = live_comparison(service.store, experiment)
+    assert found.standings == stood and found.excluded == 0 and found.verdict == "challenger"
+
+
 def test_only_the_first_conversation_of_a_client_counts(service, client):
     experiment = begun(service)
 
