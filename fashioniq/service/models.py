@@ -48,7 +48,7 @@ class Models:
         self.store, self.inference, self.folder, self._load = store, inference, folder, load
         self._versions: dict[str, Served] = {}
         self._active: dict[str, str] = {}
-        # hashes of products and offers of each version, as last stored by any process
+        # hashes of products and catalog of each version, as last stored by any process
         self._registered: dict[str, dict[str, str]] = {}
         self._settled: list[Served] = []
         self.compared: set[str] = set()  # versions that are kept for experiments
@@ -146,8 +146,8 @@ class Models:
     def register(self, run: Path) -> Served:
         """Load a run and store it as a model. Raises UserError if it cannot be served.
 
-        A model that is loaded is loaded again, here and by the other processes, with the products and offers that its
-        catalog and feature store have now.
+        A model that is loaded is loaded again, here and by the other processes, with what its catalog and feature store
+        have now.
         """
         served = self._loaded(run, again=True)
         model = self.store.register_model(
@@ -156,7 +156,7 @@ class Models:
                 category=served.category,
                 folder=str(run.resolve()),
                 run_sha256=served.sha256,
-                features={"products": served.products_sha256, "offers": served.offers_sha256},
+                features={"products": served.products_sha256, "catalog": served.catalog_sha256},
                 gallery_size=len(served.system.gallery),
                 registered_at=self.store.now(),
             )

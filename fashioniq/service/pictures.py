@@ -11,12 +11,16 @@ WIDTHS = (160, 320, 640)  # pixels
 KEPT = 4096  # pictures in memory
 
 
-@lru_cache(KEPT)
 def webp(path: Path, width: int) -> bytes:
     """A picture as WebP of at most this width and four thirds of it in height, encoded again.
 
-    Raises UnreadableImage.
+    Raises UnreadableImage, and OSError without a file.
     """
+    return _webp(path, width, path.stat().st_mtime_ns)
+
+
+@lru_cache(KEPT)
+def _webp(path: Path, width: int, _changed: int) -> bytes:
     return encoded(load_image(path, min_side=1), width)
 
 

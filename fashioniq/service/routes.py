@@ -147,7 +147,7 @@ def image(
         raise Problem("unknown-picture")
     try:
         content = webp(path, min((width for width in WIDTHS if width >= w), default=WIDTHS[-1]))
-    except UnreadableImage:
+    except (UnreadableImage, OSError):
         raise Problem("unknown-picture") from None
     return Response(content, media_type="image/webp", headers={"Cache-Control": "public, max-age=86400"})
 

@@ -62,7 +62,7 @@ class Served:
         None  # of the catalog folder, six lists each
     )
     speech: str = "en"  # language of the labels
-    offers_sha256: str = field(init=False)
+    catalog_sha256: str = field(init=False)  # of what the catalog folder and the vectors are
     shelf: ProductColumns = field(init=False)
     facets: Facets = field(init=False)
     typical: list[str] = field(init=False)
@@ -72,8 +72,10 @@ class Served:
         offers: Mapping[str, Offer] | None,
         labels: Mapping[str, Sequence[Sequence[str]]] | None,
     ) -> None:
-        self.offers_sha256 = hashlib.sha256(msgspec.json.encode(offers or {}, order="sorted")).hexdigest()
-        items = self.system.gallery.items
+        gallery = self.system.gallery
+        of_folder = offers or {}, labels or {}, self.system.cards.titles, gallery.mean_1D.tolist()
+        self.catalog_sha256 = hashlib.sha256(msgspec.json.encode(of_folder, order="sorted")).hexdigest()
+        items = gallery.items
         self.shelf = ProductColumns(items.positions, offers)
         learned: list[tuple[str, str, np.ndarray]] = []
         if (wording := self.system.wording) is not None:

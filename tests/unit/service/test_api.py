@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import json
+import os
 import re
 import shutil
 import threading
@@ -19,6 +20,7 @@ import pytest
 import sqlalchemy
 import torch
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from fashioniq.data.items import Items
 from fashioniq.data.offers import Offer
@@ -569,6 +571,49 @@ def test_a_model_that_is_registered_again_has_the_products_of_today_in_all_proce
     lost = talking.turn(says="more formal")
     assert lost.status_code == 409 and lost.json()["code"] == "model-retired"
     assert Talking(client).turn(says="is navy").status_code == 201
+
+
+@pytest.mark.parametrize("changed", ["titles", "labels", "vectors", "nothing"])
+def test_a_model_that_is_registered_again_has_the_catalog_of_today_in_all_processes(
+    service, service_of, monkeypatch, changed
+):
+    elsewhere, loads = service_of(()), []
+    elsewhere.models.refresh_all()
+
+    def load(run):
+        loads.append(run)
+        made, labels = served(run), None
+        if changed == "titles":
+            made.system.cards.titles["p1"] = "Zebra"
+        elif changed == "labels":
+            labels = {"p1": [[], ["red"], [], [], [], []]}
+        elif changed == "vectors":
+            items = made.system.gallery.items
+            made.system = having(made.system, IDS, items.features_ND.flip(0), items.attributes_NA)
+            made.system.gallery.vectors_ND[0] *= 2
+        made.__post_init__(None, labels)
+        return made
+
+    for models in (service.models, elsewhere.models):
+        monkeypatch.setattr(models, "_load", load)
+    service.models.register(service.models.folder / "dresses-0")
+    elsewhere.models.refresh_all()
+    assert len(loads) == (1 if changed == "nothing" else 2)
+    elsewhere.models.refresh_all()
+    assert len(loads) == (1 if changed == "nothing" else 2)
+
+
+def test_a_picture_that_was_replaced_is_shown_at_once(client, service, tmp_path):
+    path, address = tmp_path / "p1.png", "/v1/categories/dresses/products/p1/image"
+    service.models.active("dresses").system.cards.images["p1"] = path
+    pictures = []
+    for number, color in enumerate(("red", "navy")):
+        Image.new("RGB", (64, 64), color).save(path)
+        os.utime(path, (number, number))
+        pictures += [client.get(address).content for _ in range(2)]
+    assert pictures[0] == pictures[1] != pictures[2] == pictures[3]
+    path.unlink()
+    assert client.get(address).status_code == 404
 
 
 def selling(monkeypatch, *services, loads=None):
