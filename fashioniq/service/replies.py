@@ -37,6 +37,7 @@ NOTES = {  # texts of notices by their codes, but of those with numbers or words
     "no-sizes": "The sizes of these products are not known.",
     "no-stock": "It is not known which of these products are in stock.",
     "not-all": "No product has all of it; these come closest.",
+    "other-currency": "No price here is in this currency; say it in another one.",
     "nothing-near": "Nothing here fits well; these are the nearest products.",
 }
 

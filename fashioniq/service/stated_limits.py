@@ -15,8 +15,9 @@ def filters_after(
 ) -> tuple[FiltersBody, tuple[str, ...]]:
     """Filters after a request about a product, or none, and codes of notices.
 
-    A limit is no filter where nothing is known of any product, such as a price in a shop without prices. Without a
-    product to compare with, the lowest range of prices is cheap, and the highest is expensive.
+    A limit is no filter where nothing is known of any product, such as a price in a shop without prices, or with none
+    in this currency. Without a product to compare with, the lowest range of prices is cheap, and the highest is
+    expensive.
     """
     limits, back = request.limits, request.taken_back | request.unlike
     if limits == OfferLimits() and not back:
@@ -50,6 +51,7 @@ def _known(served: Served, limits: OfferLimits) -> tuple[OfferLimits, list[str]]
     known = served.shelf.known
     priced = limits.least_minor is not None or limits.most_minor is not None or bool(limits.cheaper)
     said = [
+        (PRICE, priced and limits.currency not in (None, *served.shelf.currencies), "other-currency"),
         (PRICE, priced and "price" not in known, "no-prices"),
         (SIZE, limits.sizes and "sizes" not in known, "no-sizes"),
         (STOCK, limits.in_stock and "in_stock" not in known, "no-stock"),

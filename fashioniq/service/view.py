@@ -69,6 +69,7 @@ NOTICES = {  # by code of a notice
     "text-cut": N_("The end of your request was too long and was not read."),
     "no-price": N_("The price to compare with is not known. Say what it should cost."),
     "no-prices": N_("The prices of these products are not known."),
+    "other-currency": N_("No price here is in this currency. Say it in another one."),
     "no-sizes": N_("The sizes of these products are not known."),
     "no-stock": N_("It is not known which of these products are in stock."),
     "nothing-near": N_("Nothing here fits well; these are the nearest products."),

@@ -171,6 +171,16 @@ def test_without_a_product_cheap_is_the_lowest_range_of_prices_and_expensive_the
     assert codes(client.post(PATH, json={"turns": [{"says": "cheaper"}]}).json()) == ["no-price"]
 
 
+@pytest.mark.parametrize("says", ["red, under $50", "at least 20 pounds, red", "red, between $20 and $50"])
+def test_a_price_in_a_currency_that_no_product_has_is_no_filter(client, service, says):
+    turns = [{"says": "under 90 euros"}, {"says": says}]
+    answer = client.post(PATH, json={"turns": turns}).json()
+    assert codes(answer) == ["other-currency"]
+    assert answer["filters"]["price"] == {"gte": None, "lte": 9000, "currency": "EUR"}
+    service.models.active("skirts").__post_init__(None, LABELS)
+    assert codes(client.post(PATH, json={"turns": turns[1:]}).json()) == ["no-prices"]
+
+
 def test_limits_of_what_no_product_has_are_no_filters(client, service):
     service.models.active("skirts").__post_init__(None, LABELS)
     answer = client.post(PATH, json={"turns": [{"says": "red, under 50 euros, in size M, in stock"}]}).json()
