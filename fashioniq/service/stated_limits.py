@@ -1,12 +1,15 @@
 """Filters that are said: limits of price, size and stock in the words of a request."""
 
+import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 from fashioniq.data.offers import MAX_PRICE, decimals
 from fashioniq.language.wishes import EVERYTHING, PRICE, SIZE, STOCK, OfferLimits, ParsedRequest
-from fashioniq.service.schemas import FiltersBody, PriceFilter, SizesFilter
+from fashioniq.service.schemas import MAX_VALUES, FiltersBody, PriceFilter, SizesFilter
 from fashioniq.service.served_model import Served
 
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]5)?(?![\w.,])")  # of a size
 HUNDREDTHS = 2  # decimals of the prices of OfferLimits, in any currency
 
 
@@ -37,10 +40,10 @@ def filters_after(
             limits = limits._replace(currency=limits.currency or row.currency)
     before = OfferLimits() if EVERYTHING in back else _limits_of(filters).without(back)
     after = before.after(limits, price)
-    sizes = [name for size in after.sizes for name in _sizes(served, size)] if limits.sizes else after.sizes
+    sizes = _sizes(served, after.sizes) if limits.sizes else after.sizes
     found = FiltersBody(
         price=_price(after.least_minor, after.most_minor, after.currency or served.shelf.currency),
-        sizes=SizesFilter(any=list(dict.fromkeys(sizes))) if sizes else None,
+        sizes=SizesFilter(any=list(dict.fromkeys(sizes))[:MAX_VALUES]) if sizes else None,
         in_stock=True if after.in_stock else None,
     )
     return found, tuple(notes)
@@ -60,11 +63,17 @@ def _known(served: Served, limits: OfferLimits) -> tuple[OfferLimits, list[str]]
     return limits.without(notes), list(notes.values())
 
 
-def _sizes(served: Served, size: str) -> list[str]:
-    """Sizes of the products that are meant by a size, such as "Medium" by M; the size itself if there are none."""
-    wording = served.system.wording
+def _sizes(served: Served, said: Sequence[str]) -> list[str]:
+    """Sizes of the products that are meant by those that were said: "Medium" by M, else "7-8 Years" by 7 and 8, or by
+    one of them if no size has both; those that were said if there are none.
+    """
+    wording, sizes = served.system.wording, served.shelf.sizes
     assert wording is not None, "it has read the size"
-    return [one for one in served.shelf.sizes if wording.size_name(one) == size] or [size]
+    if meant := [one for size in said for one in sizes if wording.size_name(one) == size]:
+        return meant
+    numbers = [len(set(said).intersection(_NUMBER.findall(one))) for one in sizes]
+    most = max(numbers, default=0)
+    return [one for one, count in zip(sizes, numbers, strict=True) if count == most] if most else list(said)
 
 
 def _price(least: int | None, most: int | None, currency: str) -> PriceFilter | None:

@@ -181,6 +181,36 @@ def test_a_price_in_a_currency_that_no_product_has_is_no_filter(client, service,
     assert codes(client.post(PATH, json={"turns": turns[1:]}).json()) == ["no-prices"]
 
 
+@pytest.mark.parametrize(
+    "says, meant",
+    [
+        ("red in size 7-8 Years", ["7-8 Years"]),
+        ("size 7 or 8", ["7-8 Years"]),
+        ("size 9", ["8-9 Years"]),
+        ("size 8", ["7-8 Years", "8-9 Years", "UK 8 / EU 36"]),
+        ("in size 36", ["UK 8 / EU 36"]),
+        ("size 2", ["2"]),
+        ("size 12", ["12"]),  # not in W12
+        ("in M", ["Medium"]),
+    ],
+)
+def test_numbers_that_are_no_size_mean_the_sizes_that_name_most_of_them(client, service, says, meant):
+    sizes = ["7-8 Years", "8-9 Years", "UK 8 / EU 36", "2", "2XL", "W12 L30", "Medium"]
+    offers = {name: Offer(sizes=(sizes[at % len(sizes)],)) for at, name in enumerate(IDS)}
+    service.models.active("skirts").__post_init__(offers, LABELS)
+    answer = client.post(PATH, json={"turns": [{"says": says}]}).json()
+    assert answer["filters"]["sizes"] == {"any": meant}
+
+
+def test_a_number_that_many_sizes_name_means_as_many_as_a_filter_has(client, service):
+    offers = {name: Offer(sizes=tuple(f"{at}/{other}" for other in range(9))) for at, name in enumerate(IDS)}
+    service.models.active("skirts").__post_init__(
+        offers | {"p3": Offer(sizes=tuple(f"7/{n}" for n in range(60)))}, LABELS
+    )
+    answer = client.post(PATH, json={"turns": [{"says": "size 7"}]}).json()
+    assert len(answer["filters"]["sizes"]["any"]) == 50
+
+
 def test_limits_of_what_no_product_has_are_no_filters(client, service):
     service.models.active("skirts").__post_init__(None, LABELS)
     answer = client.post(PATH, json={"turns": [{"says": "red, under 50 euros, in size M, in stock"}]}).json()
