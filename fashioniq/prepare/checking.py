@@ -90,7 +90,7 @@ def _across(
         if first in chosen or second in chosen:
             about.note(
                 f"ids both in {first} and in {second}",
-                sorted(categories[first].all_ids & categories[second].all_ids),
+                *sorted(categories[first].all_ids & categories[second].all_ids),
             )
     if all(check.whole for check in categories.values()):
         folders = {folder for check in categories.values() for folder in (check.name, check.category)}

@@ -80,11 +80,9 @@ class CategoryCheck:
         lacking = sorted(self.all_ids - found.keys())
         self.report.note(
             "products whose picture could not be downloaded, according to coverage.json",
-            (name for name in lacking if name in missing),
+            *(name for name in lacking if name in missing),
         )
-        for name in lacking:
-            if name not in missing:
-                self.report.found("products without a picture", name)
+        self.report.found("products without a picture", *(name for name in lacking if name not in missing))
         looks: dict[str, Look] = {}
         with PictureReader(look_of, workers) as read:
             for (name, path), look in zip(
@@ -112,9 +110,9 @@ class CategoryCheck:
             for split in SPLITS:
                 if (file := pattern.format(split)) in names:
                     found.setdefault(split, self.root / folder / file)
-        for split in SPLITS:
-            if split not in found and (found or needed):
-                self.report.found("missing files", f"{folders[0]}/{pattern.format(split)}")
+        if found or needed:
+            lacking = (pattern.format(split) for split in SPLITS if split not in found)
+            self.report.found("missing files", *(f"{folders[0]}/{file}" for file in lacking))
         return found
 
     def _ids(self, path: Path) -> list[str]:
@@ -131,16 +129,23 @@ class CategoryCheck:
         return [name for name in rows or () if isinstance(name, str) and name]
 
     def _splits(self) -> None:
-        for split, ids in self.ids.items():
-            for name, times in Counter(map(composed, ids)).items():
-                if times > 1:
-                    self.report.found("ids several times in a split", f"{name} {times} times in {split}")
-        for name, times in Counter(name for ids in self.ids.values() for name in set(ids)).items():
-            if times > 1:
-                self.report.found(
-                    "ids in several splits",
-                    f"{name} in {' and '.join(split for split, ids in self.ids.items() if name in ids)}",
-                )
+        self.report.found(
+            "ids several times in a split",
+            *(
+                f"{name} {times} times in {split}"
+                for split, ids in self.ids.items()
+                for name, times in Counter(map(composed, ids)).items()
+                if times > 1
+            ),
+        )
+        self.report.found(
+            "ids in several splits",
+            *(
+                f"{name} in {' and '.join(split for split, ids in self.ids.items() if name in ids)}"
+                for name, times in Counter(name for ids in self.ids.values() for name in set(ids)).items()
+                if times > 1
+            ),
+        )
 
     def _pairs(self, split: str, path: Path) -> int | None:
         rows = self.report.read_json(path, list)
@@ -162,14 +167,12 @@ class CategoryCheck:
                 self.report.found(
                     "pairs without a difference to describe", f"{where}: {row['captions'][0]!r}"
                 )
-            for text in row["captions"]:
-                if not tokenize(text):
-                    self.report.found("captions without a word", f"{where}: {text!r}"[:200])
+            empty = (text for text in row["captions"] if not tokenize(text))
+            self.report.found("captions without a word", *(f"{where}: {text!r}"[:200] for text in empty))
         if split == "test":
-            self.report.note("test pairs whose target is not published, as in Fashion IQ", without_target)
+            self.report.note("test pairs whose target is not published, as in Fashion IQ", *without_target)
         else:
-            for where in without_target:
-                self.report.found("train or val pairs without a target", where)
+            self.report.found("train or val pairs without a target", *without_target)
         return None if rows is None else len(rows)
 
     def _titles(self, path: Path) -> int | None:
@@ -178,16 +181,18 @@ class CategoryCheck:
         used = {name for name, row in (rows or {}).items() if isinstance(row, dict) and title_of(row)}
         self.report.note(
             f"titles that are not used: empty, or longer than {LONGEST_TITLE:,} characters",
-            (f"{path.name}: {name}" for name in rows or () if name not in used),
+            *(f"{path.name}: {name}" for name in rows or () if name not in used),
         )
         return None if rows is None else len(used)
 
     def _offers(self, path: Path) -> int | None:
         rows = self.report.read_json(path, dict)
         self._unknown(f"offers/{path.name}", rows or ())
-        for name, row in (rows or {}).items():
-            if fault := fault_of_offer(row):
-                self.report.found("offers that cannot be read", f"{path.name}: {name}: {fault}")
+        faults = ((name, fault_of_offer(row)) for name, row in (rows or {}).items())
+        self.report.found(
+            "offers that cannot be read",
+            *(f"{path.name}: {name}: {fault}" for name, fault in faults if fault),
+        )
         return _count(rows)
 
     def _rows(self, path: Path, fault_of: Callable[[Any], str]) -> dict[str, Any] | None:
@@ -199,17 +204,21 @@ class CategoryCheck:
         return rows
 
     def _unknown(self, file: str, names: Iterable[str]) -> None:
-        for name in names:
-            if self.whole and name not in self.all_ids:
-                self.report.found("rows of ids in no split", f"{file}: {name}")
+        unknown = (name for name in names if self.whole and name not in self.all_ids)
+        self.report.found("rows of ids in no split", *(f"{file}: {name}" for name in unknown))
 
     def _addresses(self) -> int | None:
         path = addresses_file(self.root, self.category)
         addresses = self.report.read(path, read_addresses) if os.path.lexists(path) else None
         self._unknown(path.name, addresses or ())
-        for name, urls in (addresses or {}).items():
-            if not all(url.lower().startswith(("http://", "https://")) for url in urls):
-                self.report.found("products without an http or https address", f"{path.name}: {name}")
+        self.report.found(
+            "products without an http or https address",
+            *(
+                f"{path.name}: {name}"
+                for name, urls in (addresses or {}).items()
+                if not all(url.lower().startswith(("http://", "https://")) for url in urls)
+            ),
+        )
         return _count(addresses)
 
     def _find_pictures(self, folder: Path, names: list[str]) -> dict[str, Path]:

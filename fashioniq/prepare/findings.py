@@ -1,7 +1,7 @@
 """Findings of a data check, and readers that record a damaged file and continue."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,14 +27,15 @@ class Findings:
     notes: dict[str, list[str]] = field(default_factory=dict)
     unusable: str = ""
 
-    def found(self, kind: str, example: str) -> None:
-        """Add an example to a kind of finding."""
-        self.findings.setdefault(kind, []).append(_printable(example))
+    def found(self, kind: str, *examples: str) -> None:
+        """Add a kind of finding if there are examples."""
+        if examples:
+            self.findings.setdefault(kind, []).extend(map(_printable, examples))
 
-    def note(self, kind: str, examples: Iterable[str]) -> None:
+    def note(self, kind: str, *examples: str) -> None:
         """Add a kind of note if there are examples."""
-        if examples := [_printable(example) for example in examples]:
-            self.notes.setdefault(kind, []).extend(examples)
+        if examples:
+            self.notes.setdefault(kind, []).extend(map(_printable, examples))
 
     def listing(self, folder: Path) -> list[str]:
         """Sorted names of the visible files in a folder; empty if the folder is missing.
