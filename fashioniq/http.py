@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from random import random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -106,7 +106,7 @@ class Client:
         sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
         self._client = open_client(httpx.AsyncClient, headers=sent, timeout=policy.silence, limits=pool)
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

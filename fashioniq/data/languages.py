@@ -1,11 +1,11 @@
 """Languages of labels and of the captions that are generated from them: one file each in phrases/."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fashioniq.files import UserError
 from fashioniq.yaml_files import read_yaml
@@ -42,8 +42,8 @@ class Verb(NamedTuple):
     """A verb of captions, and the beginnings of sentences and phrases: said, and denied."""
 
     verb: str
-    sentence: tuple[str, str]
-    phrase: tuple[str, str]
+    sentence: Sequence[str]
+    phrase: Sequence[str]
 
 
 class Scale(NamedTuple):
@@ -125,8 +125,8 @@ def language(code: str) -> Language:
         code=code,
         same=tuple(given["same"]),
         different=tuple(given["different"]),
-        be=_verb(given["be"]),
-        have=_verb(given["have"]),
+        be=Verb(**given["be"]),
+        have=Verb(**given["have"]),
         joint=given["and"],
         instead=(given["instead"]["sentence"], given["instead"]["phrase"]),
         more=given["degree"]["more"],
@@ -149,10 +149,6 @@ def language(code: str) -> Language:
             for group in given["groups"]
         ),
     )
-
-
-def _verb(given: Mapping[str, Any]) -> Verb:
-    return Verb(given["verb"], tuple(given["sentence"]), tuple(given["phrase"]))
 
 
 ENGLISH = language("en")

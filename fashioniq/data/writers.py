@@ -1,6 +1,6 @@
 """Writers of the words of conversations: what they are given, and what they return."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -60,7 +60,7 @@ class Writer(Protocol):
     name: str
 
     @property
-    def tokens(self) -> dict[str, int]:
+    def tokens(self) -> Mapping[str, int]:
         """Tokens of prompts and answers so far, if a language model writes."""
         ...
 

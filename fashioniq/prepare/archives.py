@@ -182,9 +182,7 @@ def _create(target: Path) -> IO[bytes]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return open(target, "xb")
-    except NotADirectoryError as error:
+    except (FileExistsError, NotADirectoryError) as error:
         raise FileExistsError from error
-    except FileExistsError:
-        raise
     except OSError as error:
         raise cannot_write(target, error) from error

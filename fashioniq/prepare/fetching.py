@@ -59,24 +59,15 @@ class _Host:
         return Busy(self.why)
 
 
-class Fetcher:
-    """Client that saves files; use it in an `async with` statement.
-
-    `answered` is true if any server has responded.
-    """
+class Fetcher(Client):
+    """Client that saves files. `answered` is true if any server has responded."""
 
     def __init__(self, limits: Limits) -> None:
+        super().__init__(limits, {"Accept": "image/*"}, limits.connections)
         self.answered = False
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.connections)
         self._hosts: dict[bytes, _Host] = {}
-        self._client = Client(limits, {"Accept": "image/*"}, limits.connections)
-
-    async def __aenter__(self) -> "Fetcher":
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self._client.__aexit__(*raised)
 
     async def fetch(self, address: str, path: Path) -> None:
         """Write the file at `address` to `path`.
@@ -100,7 +91,7 @@ class Fetcher:
     async def _attempt(self, url: httpx.URL, path: Path, host: _Host) -> httpx.URL | None:
         """Save the file, or return the target of a redirect."""
         try:
-            async with self._client.send(url) as reply:
+            async with self.send(url) as reply:
                 self.answered = True
                 host.answered()
                 if reply.redirect:

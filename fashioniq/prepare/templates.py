@@ -91,9 +91,7 @@ class Templates:
     """Writer of texts from labels, in English."""
 
     name = "templates"
-
-    def __init__(self) -> None:
-        self.tokens: dict[str, int] = {}
+    tokens: Mapping[str, int] = {}
 
     def dialogs(
         self, products: Sequence[DescribedProduct], seeds: Sequence[str]
