@@ -1,7 +1,7 @@
 """Results of `eval-dialogs` read from a folder, and checks whether evaluations can be compared."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -161,14 +161,11 @@ def item_cards(metrics: DialogMetrics) -> tuple[ItemCards, list[str]]:
     """
     if not metrics.facts.data:
         return ItemCards(), ["Pictures and attributes are missing: the results name no catalog"]
-    images: dict[str, Path] = {}
-    titles: dict[str, str] = {}
-    attributes: Mapping[str, list[str]] = {}
+    cards = ItemCards()
     try:
         catalog = Catalog(Path(metrics.facts.data), metrics.facts.category or "")
-        images, titles = catalog.images, catalog.titles
+        cards = ItemCards(catalog.images, catalog.titles)
         store = FeatureStore(Path(metrics.facts.store or ""))
-        attributes = AttributeWords(store)
+        return replace(cards, attributes=AttributeWords(store)), []
     except UserError as error:
-        return ItemCards(images, titles, attributes), [f"Pictures or attributes are missing: {error}"]
-    return ItemCards(images, titles, attributes), []
+        return cards, [f"Pictures or attributes are missing: {error}"]

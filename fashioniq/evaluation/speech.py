@@ -167,54 +167,59 @@ def speech_tables(rows: Sequence[Mapping[str, Any]]) -> list[SpeechTable]:
     def percent(value: float | None) -> str:
         return "–" if value is None else f"{100 * value:.1f}"
 
-    cells = [
+    alone = SpeechTable(
+        "one caption of each pair",
+        ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"],
         [
-            row["who"],
-            percent(row["true"]),
-            f"{row['stated']:.2f}",
-            rounded("P", row.get("P")),
-            rounded("R@10", row.get("R@10")),
-            *(percent(row[name]) for name in ("distinct", "distinct-1", "distinct-2")),
-        ]
-        for row in rows
-    ]
-    header = ["", "true", "stated", "judge P", "judge R@10", "distinct", "distinct-1", "distinct-2"]
-    legend = (
+            [
+                row["who"],
+                percent(row["true"]),
+                f"{row['stated']:.2f}",
+                rounded("P", row.get("P")),
+                rounded("R@10", row.get("R@10")),
+                *(percent(row[name]) for name in ("distinct", "distinct-1", "distinct-2")),
+            ]
+            for row in rows
+        ],
         "true: share of the statements that hold by the labels; stated: statements per caption that they decide; "
         "judge: rank of the target for a linear retriever fitted to recorded captions; distinct: share of different "
-        "captions, words and bigrams"
+        "captions, words and bigrams",
     )
-    tables = [SpeechTable("one caption of each pair", header, cells, legend)]
     if any("AUC" not in row for row in rows):
-        return tables
-    cells = [
-        [
-            row["who"],
-            *(f"{row[name]:.2f}" for name in FACTS[:4]),
-            *(_with_interval(row, name) for name in ("length distance", "divergence", "AUC of words", "AUC")),
-        ]
-        for row in rows
+        return [alone]
+    measured = ("length distance", "divergence", "AUC of words", "AUC")
+    return [
+        alone,
+        SpeechTable(
+            "how like people's captions",
+            ["", *FACTS[:4], *measured],
+            [
+                [
+                    row["who"],
+                    *(f"{row[name]:.2f}" for name in FACTS[:4]),
+                    *(_with_interval(row, name) for name in measured),
+                ]
+                for row in rows
+            ],
+            "wishes, denials, comparisons: in each caption, as a search reads it; length distance: Wasserstein's, in "
+            "words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how well a logistic regression tells "
+            "the captions from another person's, by words, and by what they say of the two products, too: 0.5 is "
+            "chance, 1 is never wrong; in brackets 95 % bootstrap intervals",
+        ),
+        SpeechTable(
+            "what gives them away",
+            ["", "told by", "people told by"],
+            [[row["who"], ", ".join(row["tell it"]), ", ".join(row["tell people"])] for row in rows],
+            "what the logistic regression tells the captions by, and people's; the most telling first",
+        ),
+        SpeechTable(
+            "where the product shown is more like the wanted one",
+            ["", *FACTS],
+            [[row["who"], *(f"{row['reaction'][name]:+.2f}" for name in FACTS)] for row in rows],
+            "captions of the third of the pairs whose products have most labels in common, less those of the third "
+            "with fewest: how a user reacts to a better system",
+        ),
     ]
-    header = ["", *FACTS[:4], "length distance", "divergence", "AUC of words", "AUC"]
-    legend = (
-        "wishes, denials, comparisons: in each caption, as a search reads it; length distance: Wasserstein's, in "
-        "words; divergence: Jensen and Shannon's of the words, 0 to 1; AUC: how well a logistic regression tells "
-        "the captions from another person's, by words, and by what they say of the two products, too: 0.5 is "
-        "chance, 1 is never wrong; in brackets 95 % bootstrap intervals"
-    )
-    tables.append(SpeechTable("how like people's captions", header, cells, legend))
-    cells = [[row["who"], ", ".join(row["tell it"]), ", ".join(row["tell people"])] for row in rows]
-    legend = "what the logistic regression tells the captions by, and people's; the most telling first"
-    tables.append(SpeechTable("what gives them away", ["", "told by", "people told by"], cells, legend))
-    cells = [[row["who"], *(f"{row['reaction'][name]:+.2f}" for name in FACTS)] for row in rows]
-    legend = (
-        "captions of the third of the pairs whose products have most labels in common, less those of the third with "
-        "fewest: how a user reacts to a better system"
-    )
-    tables.append(
-        SpeechTable("where the product shown is more like the wanted one", ["", *FACTS], cells, legend)
-    )
-    return tables
 
 
 def print_speech(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
@@ -114,12 +114,11 @@ def _inputs(
     texts: Sequence[str], facts_MF: NDArray[np.float64], known_M: NDArray[np.bool_]
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64], list[str]]:
     """Words and bigrams, and facts, of M captions, scaled as those known, which also say which words there are."""
-    counter = CountVectorizer(tokenizer=tokenize, token_pattern=None, lowercase=False, ngram_range=(1, 2))
-    counter.fit([text for text, known in zip(texts, known_M, strict=True) if known])
-    bag_MW = counter.transform(texts)
-    scaled_MW = TfidfTransformer(sublinear_tf=True).fit(bag_MW[known_M]).transform(bag_MW)
+    terms = TfidfVectorizer(
+        tokenizer=tokenize, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
+    ).fit([text for text, known in zip(texts, known_M, strict=True) if known])
     scaled_MF = StandardScaler().fit(facts_MF[known_M]).transform(facts_MF)
-    return scaled_MW, scaled_MF, list(counter.get_feature_names_out())
+    return terms.transform(texts), scaled_MF, list(terms.get_feature_names_out())
 
 
 def _joined(bag_MW: sparse.csr_matrix, facts_MF: NDArray[np.float64]) -> sparse.csr_matrix:

@@ -1,7 +1,7 @@
 """Searches that are judged: plain BM25, and a trained system along the path of a shopper."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -37,11 +37,11 @@ class BM25:
         return [str(name) for name in found[0]]
 
 
+@dataclass(frozen=True)
 class TrainedSearcher:
     """A trained system, searched as in `chat` and in the service: turn by turn, each about a product or none."""
 
-    def __init__(self, system: System) -> None:
-        self.system = system
+    system: System
 
     @property
     def ids(self) -> list[str]:
