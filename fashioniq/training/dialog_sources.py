@@ -168,7 +168,7 @@ class RecordedTurns:
 
 
 class RecordedDialogs:
-    """Recorded captions of both splits as dialogs of one turn, each once per epoch."""
+    """Recorded captions of both splits, or of one of them, as dialogs of one turn, each once per epoch."""
 
     turns, name = 1, "recorded"
 
@@ -185,18 +185,16 @@ class RecordedDialogs:
         return self.recorded["train"].dialogs(row_B, self.device)
 
     def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
-        return {self.name: self.recorded["val"].dialogs(row_B, self.device)}
+        return {self.name: self.recorded["val"].dialogs(row_B, self.device)} if self.count("val") else {}
 
 
-class RecordedSessions:
+class RecordedSessions(RecordedDialogs):
     """Recorded sessions of several turns with their weights, which show what the sessions showed.
 
     `sessions` have, by split, the target, the items and texts of the turns, and the weight. The sessions of a
     training step have the same number of turns and are drawn by weight. In validation, each turn of val is a
     dialog of its own.
     """
-
-    turns = 1
 
     def __init__(
         self,
@@ -206,22 +204,19 @@ class RecordedSessions:
         max_words: int,
         name: str = "live",
     ) -> None:
-        self.items, self.name = items, name
+        val = [(target, [step], weight) for target, steps, weight in sessions["val"] for step in steps]
+        recorded = {"val": RecordedTurns.of(val, items["val"], vocabulary, max_words)} if val else {}
+        super().__init__(recorded, items)
+        self.name = name
         of_length: dict[int, list[RecordedDialog]] = {}
         for one in sessions["train"]:
             of_length.setdefault(len(one[1]), []).append(one)
         self._groups = [
             RecordedTurns.of(group, items["train"], vocabulary, max_words) for group in of_length.values()
         ]
-        val = [(target, [step], weight) for target, steps, weight in sessions["val"] for step in steps]
-        self._val = RecordedTurns.of(val, items["val"], vocabulary, max_words) if val else None
 
     def count(self, split: str) -> int:
-        groups = self._groups if split == "train" else [self._val] if self._val else []
-        return sum(map(len, groups))
-
-    def enter(self, split: str, epoch: int, device: torch.device) -> None:
-        self.device = device
+        return sum(map(len, self._groups)) if split == "train" else super().count(split)
 
     def train(self, row_B: Tensor, step: int) -> DialogStarts:
         """Return as many sessions as `row_B` has rows."""
@@ -230,8 +225,5 @@ class RecordedSessions:
         drawn = torch.multinomial(group.weight_N, len(row_B) * rank_and_count()[1], replacement=True)
         return group.dialogs(shared_out(drawn), self.device)
 
-    def val(self, row_B: Tensor) -> dict[str, DialogStarts]:
-        return {self.name: self._val.dialogs(row_B, self.device)} if self._val else {}
 
-
-Source = DialogSimulation | RecordedDialogs | RecordedSessions
+Source = DialogSimulation | RecordedDialogs

@@ -261,7 +261,7 @@ def train(
     turns, items = source.turns, source.items["val"]
     recall = {key.removeprefix("val_R@10_"): value for key, value in best.items() if "R@10" in key}
     users = {user: value for user, value in recall.items() if not user.isdigit()}
-    recorded = next((one.recorded["val"] for one in sources if isinstance(one, RecordedDialogs)), None)
+    recorded = next((one.recorded["val"] for one in sources if type(one) is RecordedDialogs), None)
     verdict = of_retriever(
         best[f"val_P_{turns}"],
         source.validated,
