@@ -6,13 +6,15 @@
     {t,i,m}.{train,test}.jsonl  one sample per line:
         {"id", "subtask", "kind", "turns": [{"role", "content": [{"type": "text", "text"} or
          {"type": "image", "id"}, …]}, …], "target", "source", "split"}
+    mixture.train.jsonl         {"turns": […]}, a conversation whose last turn is the assistant's, in words or pictures
+    documents.train.jsonl       {"content": […]}, words and pictures in turn, of a web page
 
 The paper prints no format; this one is ours. Sub-tasks: `t` dialogs of text, `i` a picture and one request, `m`
 dialogs of several rounds with pictures. The last turn is the user's, and the answer is `target`, which is in no
-turn.
+turn. The last two files are further examples for the two stages of a ChatSearcher, and may be absent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,16 +25,19 @@ import msgspec
 from fashioniq.data.conversation_records import (
     KINDS,
     PLACEHOLDER,
+    Content,
     ConversationContent,
     ConversationItem,
     ConversationSample,
     ConversationSplit,
     ConversationTurn,
     Subtask,
+    TurnPicture,
 )
 from fashioniq.files import UserError, read_json, text_lines, why, write_json, write_jsonl
 
 T = TypeVar("T", bound=msgspec.Struct)
+TALKS, DOCUMENTS = "mixture.train.jsonl", "documents.train.jsonl"
 
 
 class OpenConversation(ConversationContent, msgspec.Struct, frozen=True):
@@ -194,3 +199,72 @@ def fault_of_gallery(
     if others := [name for name in ids if items[name].split != split]:
         return f"expected {split} items, found {others[0]!r} of {items[others[0]].split}"
     return ""
+
+
+class Talk(msgspec.Struct, frozen=True):
+    """A conversation that the assistant ends."""
+
+    turns: tuple[ConversationTurn, ...]
+
+    @property
+    def content(self) -> Content:
+        """Words and pictures of all turns."""
+        return tuple(part for turn in self.turns for part in turn.content)
+
+
+class Document(msgspec.Struct, frozen=True):
+    """Words and pictures of a page, in order."""
+
+    content: Content
+
+
+E = TypeVar("E", Talk, Document)
+
+
+def read_talks(data: Conversations) -> list[Talk]:
+    """Conversations of the mixture. Raises UserError for the first line with a mistake."""
+    return _read(data, data.folder / TALKS, Talk, "a conversation that the assistant ends", fault_of_talk)
+
+
+def fault_of_talk(talk: Talk) -> str:
+    """Mistake in the turns of a conversation, "" if there is none."""
+    roles = [turn.role for turn in talk.turns]
+    if len(roles) < 2 or roles[-1] != "assistant" or any(map(str.__eq__, roles, roles[1:])):
+        return "expected turns of user and assistant in alternation, the last one the assistant's"
+    return "" if all(turn.content for turn in talk.turns) else "expected words or a picture in every turn"
+
+
+def read_documents(data: Conversations) -> list[Document]:
+    """Interleaved documents. Raises UserError for the first line with a mistake."""
+    return _read(
+        data,
+        data.folder / DOCUMENTS,
+        Document,
+        "a document",
+        lambda one: "" if one.content else "it is empty",
+    )
+
+
+def pictures_of(content: Content) -> list[str]:
+    """Ids of the pictures in a content."""
+    return [part.id for part in content if isinstance(part, TurnPicture)]
+
+
+def _read(data: Conversations, path: Path, kind: type[E], what: str, fault_of: Callable[[E], str]) -> list[E]:
+    found: list[E] = []
+    for number, one in read_lines(path, kind, what) if path.exists() else ():
+        shown = pictures_of(one.content)
+        fault = fault_of(one)
+        if unknown := [name for name in shown if name not in data.items]:
+            fault = f"expected items of items.jsonl, found {unknown[0]!r}"
+        elif others := [name for name in shown if data.items[name].split != "train"]:
+            fault = f"expected items of train, found {others[0]!r}: the splits leak"
+        if fault:
+            raise UserError(f"{path}, line {number}: {fault}; correct or remove the line")
+        found.append(one)
+    return found
+
+
+def words_of(examples: Sequence[Talk | Document]) -> list[str]:
+    """The words of all examples, for a vocabulary."""
+    return [part.text for one in examples for part in one.content if not isinstance(part, TurnPicture)]

@@ -16,7 +16,7 @@ from fashioniq.config import EvalChatsearch
 from fashioniq.data.conversation_records import SUBTASKS, Subtask
 from fashioniq.data.conversations import Conversations, samples_file
 from fashioniq.data.evaluations import ChatSearchMetrics
-from fashioniq.data.scores import matrix, read_scores
+from fashioniq.data.predictions import matrix, read_scores
 from fashioniq.data.trec import TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.evaluation.changed_histories import exchanged, other_history, without_history
 from fashioniq.evaluation.chatsearch_tables import (

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fashioniq.data.items import Items
+from fashioniq.data.predictions import ScoreMatrix, Vectors, read_npz, read_rankings
 from fashioniq.data.queries import SingleTurnQuery
-from fashioniq.data.rankings import Vectors, read_npz, read_rankings
-from fashioniq.data.scores import ScoreMatrix
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError

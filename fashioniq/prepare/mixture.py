@@ -14,8 +14,15 @@ from typing import Any
 import msgspec
 
 from fashioniq.data.conversation_records import ConversationItem, ConversationTurn, Text, TurnPicture
-from fashioniq.data.conversations import Conversations, write_items
-from fashioniq.data.mixture import TALKS, Talk, fault_of_talk, pictures_of, read_talks
+from fashioniq.data.conversations import (
+    TALKS,
+    Conversations,
+    Talk,
+    fault_of_talk,
+    pictures_of,
+    read_talks,
+    write_items,
+)
 from fashioniq.files import UserError, read_json, write_jsonl
 
 SEEDS = "seeds.json"  # of InstructPix2Pix

@@ -9,18 +9,19 @@ from torch.utils.data import TensorDataset
 
 from fashioniq.config import TrainChatsearcher
 from fashioniq.data.conversation_records import SUBTASKS, ConversationSample, Text, TurnPicture
-from fashioniq.data.conversations import Conversations, samples_file
-from fashioniq.data.dialogues import Dialogue, Round, write_dialogues
-from fashioniq.data.mixture import (
+from fashioniq.data.conversations import (
     DOCUMENTS,
     TALKS,
+    Conversations,
     Document,
     Talk,
     pictures_of,
     read_documents,
     read_talks,
+    samples_file,
     words_of,
 )
+from fashioniq.data.dialogues import Dialogue, Round, write_dialogues
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError, checksum

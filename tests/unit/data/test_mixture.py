@@ -7,8 +7,17 @@ import pytest
 from fashioniq.cli import main
 from fashioniq.config import MakeConversations, check
 from fashioniq.data.conversation_records import ConversationItem, ConversationTurn, Text, TurnPicture
-from fashioniq.data.conversations import Conversations, write_items
-from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk, read_documents, read_talks, words_of
+from fashioniq.data.conversations import (
+    DOCUMENTS,
+    TALKS,
+    Conversations,
+    Document,
+    Talk,
+    read_documents,
+    read_talks,
+    words_of,
+    write_items,
+)
 from fashioniq.files import UserError, write_jsonl
 from fashioniq.prepare.mixture import add_mixture
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ir_measures import RR, Qrel, ScoredDoc, calc_aggregate
 
-from fashioniq.data.rankings import read_npz, read_rankings
+from fashioniq.data.predictions import read_npz, read_rankings
 from fashioniq.data.trec import run_scores
 from fashioniq.files import UserError
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fashioniq.data.scores import read_scores
+from fashioniq.data.predictions import read_scores
 from fashioniq.files import UserError
 
 SCORES = np.array([[3, 1, 2], [0, 5, -4]], dtype=np.float32)

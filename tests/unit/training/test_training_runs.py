@@ -23,9 +23,8 @@ from fashioniq.config import (
     TrainRetriever,
 )
 from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPicture
-from fashioniq.data.conversations import Conversations
+from fashioniq.data.conversations import DOCUMENTS, TALKS, Conversations, Document, Talk
 from fashioniq.data.dialogues import Dialogue, read_dialogues, write_dialogues
-from fashioniq.data.mixture import DOCUMENTS, TALKS, Document, Talk
 from fashioniq.data.words import LEARNED_SIZE, SPECIAL, Vocabulary
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
