@@ -16,11 +16,10 @@ import torch
 
 from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn
-from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.sessions import MEASURES
-from fashioniq.evaluation.single_turn_search import find, read_predictions
+from fashioniq.evaluation.single_turn_search import SingleTurnQuery, find, read_predictions
 from fashioniq.files import UserError, together, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance

@@ -9,10 +9,9 @@ from fashioniq.categories import canonical
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
-from fashioniq.data.queries import SingleTurnQuery, queries_of
 from fashioniq.data.trec import TrecTopic, run_lines, write_topics
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.single_turn_search import QueryRanks, Search, find
+from fashioniq.evaluation.single_turn_search import QueryRanks, Search, SingleTurnQuery, find, queries_of
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, together, write_json, write_jsonl, write_text

@@ -1,6 +1,9 @@
-"""Search for single-turn queries by a retriever, or by the vectors, scores or rankings of another system."""
+"""Queries for single-turn retrieval from captioned pairs, candidate and captions to find the target, and the search for
+them by a retriever, or by the vectors, scores or rankings of another system.
+"""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items
 from fashioniq.data.predictions import ScoreMatrix, Vectors, read_npz, read_rankings
-from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
@@ -23,6 +26,43 @@ from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.users.recorded import RecordedReplies
+
+
+@dataclass(frozen=True)
+class SingleTurnQuery:
+    """A query. The name is TARGET-CANDIDATE-n, with n from 1. The vectors of two texts are averaged."""
+
+    name: str
+    target: str
+    candidate: str
+    texts: tuple[str, ...]
+
+
+def queries_of(pairs: Iterable[Pair], captions: str) -> list[SingleTurnQuery]:
+    """Queries for the pairs with targets, by caption mode.
+
+    `each`: one query per caption (Fashion IQ, VAL). `joined`: all captions of a pair joined by "and"
+    (CLIP4Cir). `both-orders`: one query with two texts, the captions joined in their order and reversed
+    (LinCIR).
+    """
+    queries = []
+    number: Counter[str] = Counter()
+    for pair in pairs:
+        if not pair.target:
+            continue
+        name = f"{pair.target}-{pair.candidate}"
+        for texts in _texts(pair.captions, captions):
+            number[name] += 1  # a pair may be listed twice
+            queries.append(SingleTurnQuery(f"{name}-{number[name]}", pair.target, pair.candidate, texts))
+    return queries
+
+
+def _texts(captions: tuple[str, ...], mode: str) -> list[tuple[str, ...]]:
+    if mode == "each":
+        return [(text,) for text in captions]
+    plain = [text.strip(" .,?!") for text in captions]
+    orders = [plain, plain[::-1]] if mode == "both-orders" and len(plain) > 1 else [plain]
+    return [tuple(" and ".join(order) for order in orders)]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalSingleTurn
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
-from fashioniq.data.queries import SingleTurnQuery
 from fashioniq.evaluation.session_scores import score_sessions
 from fashioniq.evaluation.single_turn import (
     SingleTurnSearcher,
@@ -22,7 +21,13 @@ from fashioniq.evaluation.single_turn import (
     known_products,
     task_of,
 )
-from fashioniq.evaluation.single_turn_search import QueryRanks, asked, read_predictions, search
+from fashioniq.evaluation.single_turn_search import (
+    QueryRanks,
+    SingleTurnQuery,
+    asked,
+    read_predictions,
+    search,
+)
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, remove_leftovers, write_json
 from fashioniq.loop.gallery import Gallery

@@ -1,5 +1,5 @@
 from fashioniq.data.catalog import Pair
-from fashioniq.data.queries import queries_of
+from fashioniq.evaluation.single_turn_search import queries_of
 
 PAIRS = [
     Pair("T1", "C1", ("is red.", "has sleeves")),
