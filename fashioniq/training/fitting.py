@@ -38,8 +38,7 @@ from fashioniq.runs import (
 from fashioniq.runs.checks import described, fingerprints
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed
-from fashioniq.training.nodes import Peers, RunCheckpoints, environment
-from fashioniq.training.processes import rank_and_count, shared_out
+from fashioniq.training.processes import Peers, RunCheckpoints, environment, rank_and_count, shared_out
 
 LOADED = 600  # seconds for a batch from the worker processes, which read pictures from a slow disk
 

@@ -42,7 +42,7 @@ from fashioniq.folders import refuse_others
 from fashioniq.locks import exclusive
 from fashioniq.runs import Run, read_run
 from fashioniq.runs.checks import check_made_of, described
-from fashioniq.training.nodes import launched_rank
+from fashioniq.training.processes import launched_rank
 from fashioniq.yaml_files import read_yaml
 
 S = TypeVar("S", bound=Training)

@@ -21,7 +21,7 @@ from fashioniq.training import callbacks, fitting
 from fashioniq.training.callbacks import Halfway, KeepBest, Resumption, epoch_seed
 from fashioniq.training.fitting import Shuffled, _fit_or_explain, accelerator_of, fit, loaders
 from fashioniq.training.folder import begin_run
-from fashioniq.training.nodes import Peers
+from fashioniq.training.processes import Peers
 
 
 def order_of(sampler, epoch):

@@ -12,9 +12,9 @@ import torch.distributed as dist
 
 from fashioniq.config import TrainRetriever
 from fashioniq.files import UserError
-from fashioniq.training import nodes
+from fashioniq.training import processes
 from fashioniq.training.folder import begin_run, write_config
-from fashioniq.training.nodes import Peers, RunCheckpoints, launched_rank
+from fashioniq.training.processes import Peers, RunCheckpoints, launched_rank
 
 VARIABLES = [
     *(
@@ -133,7 +133,7 @@ def test_a_checkpoint_is_read_by_the_first_process_and_sent_to_the_others(rank, 
         sent.append((loaded[0], src))
         loaded[0] = loaded[0] or "from the first"
 
-    monkeypatch.setattr(nodes, "rank_and_count", lambda: (rank, count))
+    monkeypatch.setattr(processes, "rank_and_count", lambda: (rank, count))
     monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
     torch.save({"epoch": 3}, tmp_path / "first.ckpt")
     path = tmp_path / ("first.ckpt" if rank == 0 else "lacking.ckpt")
@@ -144,7 +144,7 @@ def test_a_checkpoint_is_read_by_the_first_process_and_sent_to_the_others(rank, 
 
 def test_processes_with_other_options_or_data_are_refused_by_the_first_difference(monkeypatch, tmp_path):
     facts = {"seed": 1, "data": "a", "features": "b"}
-    monkeypatch.setattr(nodes, "rank_and_count", lambda: (0, 2))
+    monkeypatch.setattr(processes, "rank_and_count", lambda: (0, 2))
 
     def gathered(found, own):
         found[:] = [own, {"seed": 1, "data": "c", "features": "d"}]
@@ -182,12 +182,12 @@ def test_the_first_process_reads_a_checkpoint_and_sends_it_to_the_others(
         sent.append((list(objects), src))
         objects[0] = {"epoch": 3}
 
-    monkeypatch.setattr(nodes, "rank_and_count", lambda: (rank, count))
+    monkeypatch.setattr(processes, "rank_and_count", lambda: (rank, count))
     monkeypatch.setattr(
-        nodes.TorchCheckpointIO, "load_checkpoint", lambda self, path: read.append(path) or {"epoch": 3}
+        processes.TorchCheckpointIO, "load_checkpoint", lambda self, path: read.append(path) or {"epoch": 3}
     )
     monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
-    assert nodes.RunCheckpoints().load_checkpoint("last.ckpt") == {"epoch": 3}
+    assert processes.RunCheckpoints().load_checkpoint("last.ckpt") == {"epoch": 3}
     assert read == ["last.ckpt"] * reads
     assert sent == [([{"epoch": 3} if rank == 0 else None], 0)] * sends
 
