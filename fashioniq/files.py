@@ -46,6 +46,17 @@ def why(error: BaseException, most: int = 160) -> str:
     return one_line(str(error), most) or type(error).__name__
 
 
+@contextmanager
+def explaining(
+    what: str, then: str, kinds: type[Exception] | tuple[type[Exception], ...] = Exception
+) -> Iterator[None]:
+    """Convert an exception raised inside to UserError: `what` is wrong, why, and `then`, after a mark, what to do."""
+    try:
+        yield
+    except kinds as error:
+        raise UserError(f"{what} ({why(error)}){then}") from error
+
+
 def refuse_special(path: Path) -> None:
     """Raise UserError if a path is a pipe, a device or a socket, or if no file can have its name."""
     try:
@@ -197,16 +208,6 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="replace")  # it may have half a surrogate pair
 
 
-def discard(folder: Path, *patterns: str) -> None:
-    """Remove the files of an earlier result that match the patterns, in the order of the patterns, and what killed
-    runs left in the folder. Raises UserError if a file cannot be removed.
-    """
-    remove_leftovers(folder)
-    for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
-        with writing(path):
-            path.unlink(missing_ok=True)
-
-
 def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
     """Write a JSON file atomically."""
     write_text(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
@@ -287,10 +288,8 @@ def typed(content: dict[str, Any], kind: type[T], path: Path, repair: str) -> T:
     required = {one.encode_name for one in msgspec.structs.fields(kind) if one.required}  # type: ignore[arg-type]
     if missing := required - set(content):
         raise UserError(f"{path} lacks {', '.join(sorted(missing))}: {repair}")
-    try:
+    with explaining(f"{path} is malformed", f": {repair}", ValueError):  # also of half a surrogate pair
         return msgspec.convert(content, kind)
-    except ValueError as error:  # of msgspec, or of half a surrogate pair
-        raise UserError(f"{path} is malformed ({why(error)}): {repair}") from error
 
 
 def checksum(path: Path, digits: int = 16) -> str:

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from fashioniq.files import UserError, cannot_write, one_line
+from fashioniq.files import UserError, one_line, writing
 
 _LOGS = (".log", ".out", ".err")  # a shell makes the log of a command before the command starts
 
 
 def visible(folder: Path) -> list[Path]:
     """What lies in a folder, by name, without hidden files, such as those of git; nothing if there is no folder."""
-    try:
+    with writing(folder):
         return sorted(path for path in folder.glob("*") if not path.name.startswith("."))
-    except OSError as error:
-        raise cannot_write(folder, error) from error
 
 
 def refuse_others(folder: Path, earlier: str, option: str, is_ours: Callable[[Path], bool]) -> None:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining
 
 _COUNTER = "num_batches_tracked"  # which some files leave out
 
@@ -17,16 +17,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
     Raises UserError for other files.
     """
-    try:
+    # pickle, safetensors and torch raise different exceptions
+    with explaining(f"cannot read tensors from {path}", "; save them as .safetensors"):
         content = (
             load_file(path)
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
         )
-    except Exception as error:  # pickle, safetensors and torch raise different exceptions
-        raise UserError(
-            f"cannot read tensors from {path} ({why(error)}); save them as .safetensors"
-        ) from error
     content = content.get("model", content) if isinstance(content, dict) else content
     tensors = (
         {name: tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}

@@ -15,7 +15,7 @@ from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import Metrics
 from fashioniq.data.facts import StatedFacts
 from fashioniq.data.trec import TrecTopic
-from fashioniq.files import UserError
+from fashioniq.files import UserError, explaining
 from fashioniq.loop.task import Task
 from fashioniq.metrics.measures import measure
 from fashioniq.options import refuse
@@ -98,10 +98,9 @@ def stated_by(task: Task, protocol: Protocol[Any]) -> StatedFacts:
     """StatedFacts of a task; those without any value if it states none and none is required."""
     if task.facts is not None:
         return task.facts
-    try:
+    with explaining(
+        f"the task {task.name} states no facts, but the protocol {task.protocol} needs {protocol.facts.__name__}",
+        "; give them",
+        TypeError,  # of a required field
+    ):
         return protocol.facts()
-    except TypeError as error:  # a required field
-        raise UserError(
-            f"the task {task.name} states no facts, but the protocol {task.protocol} needs {protocol.facts.__name__} "
-            f"({error}); give them"
-        ) from error

@@ -17,7 +17,7 @@ from fashioniq.data.dialog_log import LoggedDialog, read_dialogs
 from fashioniq.data.evaluations import DialogMetrics, RoundMetrics, TurnMetrics, read_metrics
 from fashioniq.features.cards import AttributeWords
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining
 
 _SAME = {"protocol": "protocol", "category": "category", "split": "split", "gallery": "gallery size"}
 _BETTER_SAME = {
@@ -80,7 +80,11 @@ def read_evaluation(folder: Path) -> EvaluationFolder:
             f"{folder / 'metrics.json'} is damaged, its {metrics.UNIT}s are not numbered from {first}; {repair}"
         )
     path = folder / "dialogs.jsonl"
-    try:
+    with explaining(
+        f"{path} is missing or damaged",
+        "; run eval-dialogs again",
+        (OSError, ValueError, IndexError, RecursionError, msgspec.MsgspecError),
+    ):
         dialogs = read_dialogs(path)
         # The sort is stable: dialogs with the same target keep their order.
         evaluation = EvaluationFolder(
@@ -92,8 +96,6 @@ def read_evaluation(folder: Path) -> EvaluationFolder:
             and all(evaluation.targets)
             and all(evaluation.first_shown)
         )
-    except (OSError, ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
-        raise UserError(f"{path} is missing or damaged ({why(error)}); run eval-dialogs again") from error
     if not complete:
         raise UserError(
             f"expected the {metrics.dialogs} dialogs of metrics.json, found others in {path}; run "

@@ -16,7 +16,7 @@ from fashioniq.data.evaluations import Metrics
 from fashioniq.data.trec import FILES, TrecTopic, depth_of, run_lines, write_topics
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol, protocol_of
-from fashioniq.files import UserError, together, write_json, write_jsonl, write_text
+from fashioniq.files import explaining, together, write_json, write_jsonl, write_text
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.loop.task import Task
@@ -97,7 +97,7 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
     rankings: list[str] = []
     topics: list[TrecTopic] = []
     size = 0
-    try:
+    with explaining(f"{task.name}: the queries are not finite numbers", f"; {task.advice}", NotFiniteError):
         for start in track(range(0, task.count, batch_size), description=task.name):
             system, user, target_B, first = task.batch(range(start, min(start + batch_size, task.count)))
             dialogs = rollout(system, user, target_B, first, task.turns)
@@ -112,10 +112,6 @@ def run_dialogs(task: Task, protocol: Protocol, batch_size: int) -> DialogRun:
             ]
             rankings += _rankings(protocol, names, tops, system.gallery.items.ids)
             topics += _topics(protocol, names, logged[start:])
-    except NotFiniteError as error:
-        raise UserError(
-            f"{task.name}: the queries are not finite numbers ({error}); {task.advice}"
-        ) from error
     return DialogRun(torch.cat(ranks), torch.cat(best), size, logged, rankings=rankings, topics=topics)
 
 

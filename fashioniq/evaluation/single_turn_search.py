@@ -19,7 +19,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.predictions import ScoreMatrix, Vectors, read_npz, read_rankings
 from fashioniq.data.trec import depth_of
 from fashioniq.data.words import Vocabulary
-from fashioniq.files import UserError
+from fashioniq.files import UserError, explaining
 from fashioniq.loop import query as loop_query
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
@@ -86,12 +86,10 @@ Search = Callable[
 
 def find(search: Search, ids: Sequence[str], queries: Sequence[SingleTurnQuery], origin: str) -> QueryRanks:
     """Answers to queries. Raises UserError if vectors of `origin` are too large to compare."""
-    try:
+    with explaining(
+        f"the vectors of {origin} are too large to compare", "; train or write it again", NotFiniteError
+    ):
         return search(ids, queries)
-    except NotFiniteError as error:
-        raise UserError(
-            f"the vectors of {origin} are too large to compare ({error}); train or write it again"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fashioniq.files import UserError, check_writable, read_json, remove_leftovers
+from fashioniq.files import UserError, check_writable, read_json, remove_leftovers, writing
 from fashioniq.folders import refuse_others
 
 
@@ -26,3 +26,13 @@ def check_folder(
     if not known:
         left = set() if has_mark else {*unfinished}
         refuse_others(out, "an earlier export", "--out", lambda path: path.name in left)
+
+
+def discard(folder: Path, *patterns: str) -> None:
+    """Remove the files of an earlier export that match the patterns, in the order of the patterns, and what killed
+    runs left in the folder. Raises UserError if a file cannot be removed.
+    """
+    remove_leftovers(folder)
+    for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
+        with writing(path):
+            path.unlink(missing_ok=True)

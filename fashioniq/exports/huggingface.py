@@ -10,8 +10,8 @@ import msgspec
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from fashioniq.data.evaluations import Metrics, TurnMetrics, read_metrics
-from fashioniq.exports.folder import check_folder
-from fashioniq.files import atomic_write, discard, write_json, write_text
+from fashioniq.exports.folder import check_folder, discard
+from fashioniq.files import atomic_write, write_json, write_text
 from fashioniq.runs import LABELS, ON_HUB, WORDING, RetrieverRun, read_run, weights_file, write_run
 from fashioniq.runs.checks import verify_run
 from fashioniq.runs.weights import load_wording

@@ -13,8 +13,15 @@ from torch import Tensor, nn
 
 from fashioniq import __version__
 from fashioniq.data.items import Items
-from fashioniq.exports.folder import check_folder
-from fashioniq.files import UserError, atomic_write, checksum, discard, temporary_folder, why, write_json
+from fashioniq.exports.folder import check_folder, discard
+from fashioniq.files import (
+    UserError,
+    atomic_write,
+    checksum,
+    explaining,
+    temporary_folder,
+    write_json,
+)
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.plugins import is_from_outside
@@ -160,23 +167,24 @@ def _write_graph(path: Path, model: nn.Module, graph: str, sizes: Mapping[str, i
     dynamic: tuple[dict[int, str], ...] = ({**turn, 2: "words"}, {**turn, 2: "attributes"}, turn, turn)
     if graph == "embed_images":
         example, dynamic = (example[2].flatten(0, 1),), ({0: "batch"},)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                model,
-                example,
-                dynamo=True,
-                dynamic_shapes=dynamic,
-                input_names=INPUTS[graph],
-                output_names=[OUTPUTS[graph]],
-                verbose=False,
-            )
-    except torch.onnx.OnnxExporterError as error:
-        raise UserError(
-            f"torch {torch.__version__} cannot export {graph} to ONNX ({why(error)}); use the versions of "
-            "constraints.txt"
-        ) from error
+    with (
+        explaining(
+            f"torch {torch.__version__} cannot export {graph} to ONNX",
+            "; use the versions of constraints.txt",
+            torch.onnx.OnnxExporterError,
+        ),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            model,
+            example,
+            dynamo=True,
+            dynamic_shapes=dynamic,
+            input_names=INPUTS[graph],
+            output_names=[OUTPUTS[graph]],
+            verbose=False,
+        )
     assert program is not None, "it is None without dynamo only"
     content = program.model_proto
     # shapes of transposed weights in it are wrong, and the quantizer refuses them

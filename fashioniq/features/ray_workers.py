@@ -17,7 +17,7 @@ from typing import Any
 
 from fashioniq.features.picture_source import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, StorePart
-from fashioniq.files import UserError, one_line, temporary_folder, why
+from fashioniq.files import UserError, explaining, one_line, temporary_folder, why
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
@@ -145,15 +145,12 @@ def _downloaded(limits: Limits, places: Places, folder: Path) -> FoundPictures:
 @contextmanager
 def _cluster() -> Iterator[dict[str, float]]:
     """Connect to the cluster at RAY_ADDRESS, or start one on this machine; yield its resources."""
-    try:
+    # Ray raises many kinds of errors
+    with explaining("no connection to Ray", ": start the cluster, or correct RAY_ADDRESS"):
         if ":" in (address := os.environ.get("RAY_ADDRESS", "")):  # Ray would try for a quarter of an hour
             host, _, port = address.rpartition("/")[2].rpartition(":")
             socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # Ray raises many kinds of errors
-        raise UserError(
-            f"no connection to Ray ({why(error)}): start the cluster, or correct RAY_ADDRESS"
-        ) from error
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     try:
         yield ray.cluster_resources()

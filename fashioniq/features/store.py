@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from fashioniq.categories import file_name
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.encoders.identity import Identity
-from fashioniq.files import UserError, checksum, read_json, refuse_special, typed, why
+from fashioniq.files import UserError, checksum, explaining, read_json, refuse_special, typed
 
 if TYPE_CHECKING:
     from fashioniq.data.items import Items
@@ -234,14 +234,12 @@ def open_store(data: Path, category: str, features: Path | None, attrs: bool = F
 
 
 def _open_array(path: Path, axes: int = 2) -> np.ndarray:
-    try:
+    with explaining(
+        f"{path} is missing or damaged", ": remove the store's folder and extract again", UNREADABLE
+    ):
         array = open_array(path)
         if array.ndim != axes:
             raise ValueError(f"it has {array.ndim} axes instead of {axes}")
         if array.offset + array.nbytes != path.stat().st_size:
             raise ValueError("its length is not that of its header")
         return array
-    except UNREADABLE as error:
-        raise UserError(
-            f"{path} is missing or damaged ({why(error)}): remove the store's folder and extract again"
-        ) from error

@@ -23,7 +23,15 @@ import numpy as np
 
 from fashioniq.data.arrays import UNREADABLE
 from fashioniq.features.store import DIFFERENT, FILES, PLAN, Contents, FeatureStore, StoreFile
-from fashioniq.files import UserError, atomic_write, checksum, read_json, remove_leftovers, why, write_json
+from fashioniq.files import (
+    UserError,
+    atomic_write,
+    checksum,
+    explaining,
+    read_json,
+    remove_leftovers,
+    write_json,
+)
 from fashioniq.folders import refuse_others, visible
 from fashioniq.locks import locked
 
@@ -226,13 +234,11 @@ def _join_rows(path: Path, before: int, count: int, pieces: Iterator[np.ndarray]
 
 
 def _read_part(path: Path, name: str) -> np.ndarray:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return file[name]
-    except UNREADABLE as error:
-        raise UserError(
-            f"{path} is damaged ({why(error)}): remove it and run the same command again"
-        ) from error
+    with (
+        explaining(f"{path} is damaged", ": remove it and run the same command again", UNREADABLE),
+        np.load(path, allow_pickle=False) as file,
+    ):
+        return file[name]
 
 
 def _forget(root: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from fashioniq.data.parts import PartInputs
-from fashioniq.files import UserError, checksum, refuse_special, why
+from fashioniq.files import UserError, checksum, explaining, refuse_special, why
 from fashioniq.generators.pictures import Generated, PictureRequest, judged
 from fashioniq.hub import use_cache_if_offline
 
@@ -140,14 +140,13 @@ def of_pipeline(inputs: PartInputs) -> DiffusersPipeline:
 
 def _load(name: str, device: torch.device, dtype: str | None) -> tuple[Any, str]:
     """A pipeline on its device, and its revision: the commit on the hub, or a checksum of the files."""
-    try:
+    with explaining(
+        f"{name} needs the packages diffusers and transformers",
+        "; pip install 'fashioniq[generate]'",
+        ImportError,
+    ):
         from diffusers import DiffusionPipeline
         from diffusers.utils import is_accelerate_available, logging
-    except ImportError as error:
-        raise UserError(
-            f"{name} needs the packages diffusers and transformers ({why(error)}); "
-            "pip install 'fashioniq[generate]'"
-        ) from error
     logging.set_verbosity_error()  # it warns about each prompt that is cut and each picture that is blocked
     folder = Path(name)
     if from_hub := not folder.is_dir():

@@ -14,7 +14,7 @@ from typing import Any
 
 from fashioniq.data.images import UnreadableImage, load_image
 from fashioniq.data.parts import PartInputs
-from fashioniq.files import UserError, refuse_special, why
+from fashioniq.files import UserError, explaining, refuse_special
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 
 GENIR = "generated_images"
@@ -98,13 +98,11 @@ class Folder:
 
 def _find(folder: Path) -> tuple[dict[str, Path], str]:
     """The pictures of a folder by their names without suffix, and a checksum of names and sizes."""
-    try:
-        with os.scandir(folder) as entries:
-            sizes = {one.name: one.stat().st_size for one in entries if _NAME.fullmatch(one.name)}
-    except OSError as error:
-        raise UserError(
-            f"cannot read the folder of pictures {folder} ({why(error)}); give another"
-        ) from error
+    with (
+        explaining(f"cannot read the folder of pictures {folder}", "; give another", OSError),
+        os.scandir(folder) as entries,
+    ):
+        sizes = {one.name: one.stat().st_size for one in entries if _NAME.fullmatch(one.name)}
     if not sizes:
         raise UserError(
             f"expected pictures such as 0_1.jpg (dialog and round) in {folder} or in its folder {GENIR}, found "

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import nn
 
 from fashioniq.data.prompts import PromptWords
-from fashioniq.files import UserError, checksum, why
+from fashioniq.files import UserError, checksum, explaining
 from fashioniq.generators.pictures import Generated, PictureRequest, is_black
 from fashioniq.models.configs import DenoiserConfig
 from fashioniq.models.denoiser import Denoiser, noise_schedule, sample
@@ -84,11 +84,11 @@ class RunGenerator:
 
 def create_denoiser(folder: Path, about: GeneratorRun) -> Denoiser:
     """Create the denoiser of a run, without its weights. Raises UserError if its sizes are damaged."""
-    try:
+    with explaining(
+        f"{folder / 'model.json'} is damaged",
+        "; train the generator again",
+        (UserError, ArithmeticError, KeyError, RuntimeError, TypeError, ValueError),
+    ):
         config, of_data = DenoiserConfig.of_sizes("dit", about.sizes)
         config.validate()
         return Denoiser(**config.sizes(**of_data))
-    except (UserError, ArithmeticError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{folder / 'model.json'} is damaged ({why(error)}); train the generator again"
-        ) from error

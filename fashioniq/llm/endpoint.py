@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from fashioniq.files import UserError
+from fashioniq.files import UserError, explaining
 from fashioniq.http import USER_AGENT, Reply, Unfetched, open_client
 from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer, without_reasoning
 from fashioniq.llm.completer import Sampling
@@ -260,12 +260,8 @@ def reason(error: Exception) -> str:
 
 
 def _openai() -> Any:
-    try:
+    with explaining("endpoint: needs the package openai", "; pip install 'fashioniq[chat]'", ImportError):
         import openai
-    except ImportError as error:
-        raise UserError(
-            f"endpoint: needs the package openai ({error}); pip install 'fashioniq[chat]'"
-        ) from error
     return openai
 
 

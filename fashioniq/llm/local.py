@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining, why
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.llm.answers import without_reasoning
 from fashioniq.llm.completer import Sampling
@@ -167,14 +167,12 @@ def has_chat_template(name: str) -> bool:
 
 
 def _transformers(name: str) -> Any:
-    try:
+    with explaining(
+        "local models need the package transformers", "; pip install 'fashioniq[chat]'", ImportError
+    ):
         import transformers
 
         return getattr(transformers, name)
-    except ImportError as error:
-        raise UserError(
-            f"local models need the package transformers ({error}); pip install 'fashioniq[chat]'"
-        ) from error
 
 
 def _is_encoder_decoder(name: str) -> bool:

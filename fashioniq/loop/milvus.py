@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError, refuse_special, why
+from fashioniq.files import UserError, explaining, refuse_special, why
 from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.index import fingerprint, tuned
 
@@ -116,12 +116,8 @@ def alias_of(category: str) -> str:
 
 
 def _client(url: str) -> Any:
-    try:
+    with explaining(f"--gallery {url} needs pymilvus", "; pip install 'fashioniq[milvus]'", ImportError):
         from pymilvus import MilvusClient
-    except ImportError as error:
-        raise UserError(
-            f"--gallery {url} needs pymilvus ({why(error)}); pip install 'fashioniq[milvus]'"
-        ) from error
     expected = f"expected milvus://HOST:PORT or milvus:///PATH.db, found --gallery {url}; correct it"
     try:
         parts = urlsplit(url)

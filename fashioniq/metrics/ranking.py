@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fashioniq import plugins
-from fashioniq.files import UserError, why
+from fashioniq.files import explaining
 from fashioniq.metrics.measures import best_so_far, hits, measure, percentiles
 
 RECALLS = (1, 5, 10, 50)
@@ -80,15 +80,14 @@ def check_measures() -> None:
 
 def _installed_by_turn(name: str, rank_BT: Tensor, gallery: int) -> list[float]:
     found = measure(name)
-    try:
+    with explaining(  # code of another package can raise anything
+        f"the installed measure {name} fails",
+        "; expected a function of ranks, a torch tensor B×T, and the size of the gallery that returns a tensor B×T: "
+        "correct or uninstall its package",
+    ):
         values = found.by_turn(rank_BT, gallery)
         if len(values) != rank_BT.shape[1]:
             raise ValueError(f"{len(values)} values for {rank_BT.shape[1]} turns")
-    except Exception as error:  # code of another package can raise anything
-        raise UserError(
-            f"the installed measure {name} fails ({why(error)}); expected a function of ranks, a torch tensor B×T, and "
-            "the size of the gallery that returns a tensor B×T: correct or uninstall its package"
-        ) from error
     return values
 
 

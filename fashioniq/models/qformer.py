@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fashioniq.files import UserError
+from fashioniq.files import explaining
 
 
 class QFormer(nn.Module):
@@ -19,12 +19,10 @@ class QFormer(nn.Module):
         self, features: int, tokens: int, *, width: int, heads: int, hidden: int, layers: int, every: int
     ) -> None:
         super().__init__()
-        try:
+        with explaining(
+            "a Q-Former needs the package transformers", "; pip install 'fashioniq[chat]'", ImportError
+        ):
             from transformers import Blip2QFormerConfig, Blip2QFormerModel
-        except ImportError as error:
-            raise UserError(
-                f"a Q-Former needs the package transformers ({error}); pip install 'fashioniq[chat]'"
-            ) from error
         if any(type(size) is not int for size in (features, tokens, width, heads, hidden, layers, every)):
             raise TypeError("the sizes of a Q-Former are whole numbers")
         self.query_tokens = nn.Parameter(torch.zeros(1, tokens, width))

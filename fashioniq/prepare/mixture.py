@@ -23,7 +23,7 @@ from fashioniq.data.conversations import (
     read_talks,
     write_items,
 )
-from fashioniq.files import UserError, read_json, write_jsonl
+from fashioniq.files import UserError, explaining, read_json, write_jsonl
 
 SEEDS = "seeds.json"  # of InstructPix2Pix
 MARK = "<image>"  # of the picture in LLaVA's texts
@@ -77,7 +77,11 @@ Made = Iterator[tuple[Talk, dict[str, Path]]]  # conversations with the files of
 def _of_llava(path: Path, pictures: Path) -> Made:
     entries = read_json(path, "LLaVA's conversations", list)
     for number, entry in enumerate(entries):
-        try:
+        with explaining(
+            f"{path}, entry {number}: expected an image and conversations of human and gpt",
+            "; correct it",
+            (KeyError, TypeError, AttributeError, msgspec.ValidationError),
+        ):
             image, said = entry["image"], entry["conversations"]
             name = f"{path.stem}/{image}"
             turns = tuple(
@@ -85,10 +89,6 @@ def _of_llava(path: Path, pictures: Path) -> Made:
                 for one in said
             )
             talk = msgspec.convert({"turns": msgspec.to_builtins(turns)}, Talk)
-        except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-            raise UserError(
-                f"{path}, entry {number}: expected an image and conversations of human and gpt ({error}); correct it"
-            ) from error
         yield talk, {one: pictures / image for one in pictures_of(talk.content)}
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fashioniq.files import UserError, atomic_write, why
+from fashioniq.files import UserError, atomic_write, explaining
 
 _TEXT_INK, _SOFT = "#1d1d1b", "#62605a"
 _BLUE, _ORANGE, _GREEN = "#2a62c4", "#b8420f", "#0f7565"  # as in style.css
@@ -31,15 +31,15 @@ def read_epochs(run: Path, needed: Sequence[str] = ("epoch",)) -> list[dict[str,
     Raises UserError if it is damaged or lacks the columns `needed`.
     """
     path = run / "metrics.csv"
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [
-                {name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)
-            ]
-    except (OSError, TypeError, ValueError, csv.Error) as error:
-        raise UserError(
-            f"{path} is damaged ({why(error)}); the model is complete, its plot is not"
-        ) from error
+    with (
+        explaining(
+            f"{path} is damaged",
+            "; the model is complete, its plot is not",
+            (OSError, TypeError, ValueError, csv.Error),
+        ),
+        open(path, encoding="utf-8", newline="") as file,
+    ):
+        rows = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
     if not rows or any(name not in row for row in rows for name in needed):
         raise UserError(f"{path} lacks {', '.join(needed)}; the model is complete, its plot is not")
     return rows

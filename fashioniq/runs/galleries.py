@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, checksum, read_json, typed, why, write_json
+from fashioniq.files import UserError, atomic_write, checksum, explaining, read_json, typed, write_json
 from fashioniq.locks import locked
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
@@ -73,10 +73,8 @@ def _stored(
             write_json(manifest, about | {"checksum": written})
         elif not path.is_file() or checksum(path) != found.checksum:
             raise UserError(f"{path} is not the file that was written; {repair}")
-        try:
+        with explaining(f"{path} is damaged", f"; remove {folder}", UNREADABLE):
             return open_array(path, mode="c")  # torch accepts no read-only memory
-        except UNREADABLE as error:
-            raise UserError(f"{path} is damaged ({why(error)}); remove {folder}") from error
 
 
 def _write(path: Path, items: Items, embed: Callable[[Tensor], Tensor]) -> None:
@@ -95,16 +93,16 @@ def with_search(system: System, stored: Path, name: str, index: str | None, url:
     Their recall is measured on sampled queries. Raises UserError if the search cannot be built or has too little
     recall, and if the run has diverged.
     """
-    try:
+    with explaining(
+        f"the vectors in {stored} are not finite",
+        "; train the run again with a lower --learning-rate",
+        NotFiniteError,
+    ):
         query_QD = sample_queries(system)
         if url:
             gallery, facts = in_milvus(system.gallery, url, name, query_QD)
         else:
             gallery, facts = approximate(system.gallery, index or "", query_QD, folder=stored)
-    except NotFiniteError as error:
-        raise UserError(
-            f"the vectors in {stored} are not finite ({error}); train the run again with a lower --learning-rate"
-        ) from error
     return replace(system, gallery=gallery, index=facts)
 
 

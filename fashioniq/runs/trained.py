@@ -1,7 +1,7 @@
 """Loading of trained models from their run folders, and choice of the device."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 from fashioniq import encoders, plugins
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.features.store import FeatureStore
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining, why
 from fashioniq.hub import use_cache_if_offline
 from fashioniq.language.statements import StatementCheck
 from fashioniq.models.attributes import AttributePredictor
@@ -60,15 +60,13 @@ def _check_sizes(sizes: Mapping[str, Any]) -> None:
         raise ValueError(f"{small[0]} is {sizes[small[0]]}")
 
 
-@contextmanager
-def _sizes_of(run: Path, kind: str) -> Iterator[None]:
+def _sizes_of(run: Path, kind: str) -> AbstractContextManager[None]:
     """Convert what is raised inside for damaged sizes of a model.json to UserError."""
-    try:
-        yield
-    except (ArithmeticError, AssertionError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{run / 'model.json'} is damaged, its sizes make no model ({why(error)}); train the {kind} again"
-        ) from error
+    return explaining(
+        f"{run / 'model.json'} is damaged, its sizes make no model",
+        f"; train the {kind} again",
+        (ArithmeticError, AssertionError, KeyError, RuntimeError, TypeError, ValueError),
+    )
 
 
 def load_simulator(
@@ -211,10 +209,8 @@ def new_chatsearcher(
     if tune != "all":
         language.requires_grad_(False)
     if tune == "lora":
-        try:
+        with explaining("--tune lora needs the package peft", "; pip install peft", ImportError):
             language.add_lora()  # type: ignore[operator]
-        except ImportError as error:
-            raise UserError(f"--tune lora needs the package peft ({error}); pip install peft") from error
     model = ChatSearcher(config, language_model=language, **of_data)
     return model, ChatTokens(tokenizer, language.ids, config.image_tokens, config.max_tokens)
 

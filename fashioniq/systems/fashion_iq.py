@@ -15,7 +15,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.facts import TurnFacts
 from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
-from fashioniq.files import UserError
+from fashioniq.files import UserError, explaining
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import approximate
@@ -89,12 +89,10 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     plan = _recorded(options, parts, system) if options.only_user == "human" else _simulated(options, parts)
     index = None
     if options.index:
-        try:
+        with explaining("the queries are not finite numbers", f"; {advice}", NotFiniteError):
             found, index = approximate(
                 system.gallery, options.index, _sample_queries(system, plan, options.batch_size)
             )
-        except NotFiniteError as error:
-            raise UserError(f"the queries are not finite numbers ({error}); {advice}") from error
         system = replace(system, gallery=found)
     return [
         Task(

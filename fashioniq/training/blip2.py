@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 
 from fashioniq.encoders.weights import read_weights
-from fashioniq.files import UserError, read_json, why
+from fashioniq.files import UserError, explaining, read_json
 from fashioniq.models.qformer import QFormer
 
 _RENAMED = (  # in the names of both → as in QFormer
@@ -24,7 +24,12 @@ def read_qformer(path: Path, features: int, tokens: int) -> tuple[dict[str, int]
     Raises UserError if it is for others, or if parts are missing.
     """
     found, about = _tensors(path), {}
-    try:
+    with explaining(
+        f"expected a BLIP-2 in {path}, found no whole Q-Former",
+        "; give a folder of transformers with its .safetensors files, or a checkpoint of LAVIS such as "
+        "blip2_pretrained_vitL.pth",
+        (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    ):
         if path.is_dir():
             about = read_json(path / "config.json", "the configuration of the BLIP-2", dict)["qformer_config"]
         _, makes, width = found["query_tokens"].shape
@@ -38,11 +43,6 @@ def read_qformer(path: Path, features: int, tokens: int) -> tuple[dict[str, int]
         }
         qformer = QFormer(reads, makes, **sizes)
         qformer.load_state_dict({name: found[name] for name in qformer.state_dict()})
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"expected a BLIP-2 in {path}, found no whole Q-Former ({why(error)}); give a folder of transformers with "
-            "its .safetensors files, or a checkpoint of LAVIS such as blip2_pretrained_vitL.pth"
-        ) from error
     if reads != features:
         raise UserError(
             f"the Q-Former of {path} is for token features of width {reads}, those of --features have {features}; "

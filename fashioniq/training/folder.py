@@ -32,10 +32,10 @@ from fashioniq.features.selection import run_folder
 from fashioniq.files import (
     UserError,
     check_writable,
+    explaining,
     reading,
     refuse_special,
     remove_leftovers,
-    why,
     write_text,
 )
 from fashioniq.folders import refuse_others
@@ -219,12 +219,12 @@ def _plain(settings: Training) -> dict[str, Any]:
 
 def _read_config(path: Path) -> dict[str, Any]:
     """Read config.yaml of a run."""
-    try:
+    with explaining(
+        f"cannot resume: {path} is missing or damaged",
+        "; start another run with --run",
+        (OSError, ValueError),
+    ):
         values = read_yaml(path)
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"cannot resume: {path} is missing or damaged ({why(error)}); start another run with --run"
-        ) from error
     if not isinstance(values, dict):
         raise UserError(
             f"cannot resume: {path} is damaged (it has no settings); start another run with --run"
@@ -234,15 +234,12 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _checkpoint(path: Path) -> dict[str, Any]:
     refuse_special(path)
-    try:
+    # pickle, zipfile and torch raise different exceptions
+    with explaining(f"cannot resume: {path} is damaged", "; start another run with --run"):
         with zipfile.ZipFile(path) as archive:  # torch does not compare the checksums in it
             if damaged := archive.testzip():
                 raise ValueError(f"the checksum of {damaged} differs")
         return dict(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # pickle, zipfile and torch raise different exceptions
-        raise UserError(
-            f"cannot resume: {path} is damaged ({why(error)}); start another run with --run"
-        ) from error
 
 
 def _rows_before(path: Path, epoch: float) -> list[dict[str, str]]:
@@ -250,16 +247,16 @@ def _rows_before(path: Path, epoch: float) -> list[dict[str, str]]:
     refuse_special(path)
     if not path.exists() or epoch == 0:
         return []
-    try:
+    with explaining(
+        f"cannot resume: {path} is damaged",
+        "; correct it, or start another run with --run",
+        (OSError, KeyError, TypeError, ValueError, csv.Error),
+    ):
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, strict=True))
         for value in (value for row in rows for value in row.values() if value):
             float(value)
         return [row for row in rows if float(row["epoch"]) < epoch]
-    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
-        raise UserError(
-            f"cannot resume: {path} is damaged ({why(error)}); correct it, or start another run with --run"
-        ) from error
 
 
 def append_row(path: Path, figures: dict[str, float]) -> None:

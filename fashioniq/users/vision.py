@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fashioniq.data.images import UnreadableImage, jpeg_of, load_image
 from fashioniq.data.sanitize import clean_answer
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining
 from fashioniq.llm.endpoint import Endpoint
 from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.loop.messages import Message
@@ -32,12 +32,12 @@ class PicturesByName:
             raise UserError(
                 f"no picture of {image}; give the folder of the pictures with --images, or remove its dialog"
             )
-        try:
+        with explaining(
+            f"cannot read the picture {self._paths[image]}",
+            "; replace it, or remove its dialog",
+            UnreadableImage,
+        ):
             return load_image(self._paths[image])
-        except UnreadableImage as error:
-            raise UserError(
-                f"cannot read the picture {self._paths[image]} ({why(error)}); replace it, or remove its dialog"
-            ) from error
 
 
 class Visual:
