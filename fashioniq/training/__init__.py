@@ -1,1 +1,4 @@
-"""Losses and Lightning modules, one file per model. `fitting` has what all trainings share."""
+"""Losses, Lightning modules and runs of trainings, one file per model, or two if one were too long.
+
+`fitting` has what all trainings share.
+"""

@@ -11,7 +11,7 @@ from fashioniq.report.contact_sheets import Cell, write_contact_sheet
 from fashioniq.report.curves import OF_ATTRIBUTES, read_epochs, write_attribute_curves
 from fashioniq.report.tables import print_table, ten_of
 from fashioniq.runs import PredictorRun, read_run
-from fashioniq.training.attributes_run import TrainedStage, train_attributes
+from fashioniq.training.attributes import TrainedStage, train_attributes
 from fashioniq.training.folder import Trained
 
 ON_SHEET = 24  # pictures on the contact sheet

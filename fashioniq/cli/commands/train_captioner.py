@@ -3,7 +3,7 @@
 from fashioniq.config import TrainCaptioner
 from fashioniq.report.curves import read_epochs, write_captioner_curves
 from fashioniq.runs import CaptionerRun
-from fashioniq.training.captioner_run import train_captioner
+from fashioniq.training.captioner import train_captioner
 from fashioniq.training.folder import Trained
 
 

@@ -2,7 +2,7 @@
 
 from fashioniq.config import TrainDialogEncoder
 from fashioniq.runs import DialogEncoderRun
-from fashioniq.training.dialog_encoder_run import train_dialog_encoder
+from fashioniq.training.dialog_encoder import train_dialog_encoder
 from fashioniq.training.folder import Trained
 
 

@@ -7,7 +7,7 @@ from fashioniq.report.contact_sheets import write_pairs
 from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import GeneratorRun
 from fashioniq.training.folder import Trained
-from fashioniq.training.generator_run import TrainedGenerator, train_generator
+from fashioniq.training.generator import TrainedGenerator, train_generator
 
 
 def run(settings: TrainGenerator) -> Trained[GeneratorRun]:

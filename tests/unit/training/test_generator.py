@@ -18,8 +18,7 @@ from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.training import generator
-from fashioniq.training.generator import GeneratorTraining, averaging, draw_times
-from fashioniq.training.generator_run import Judge, evaluate
+from fashioniq.training.generator import GeneratorTraining, Judge, averaging, draw_times, evaluate
 
 
 @pytest.fixture

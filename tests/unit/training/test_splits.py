@@ -22,7 +22,7 @@ from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import ROLES, Tokenized
 from fashioniq.runs.trained import JUDGE, LISTENER
 from fashioniq.systems import fashion_iq
-from fashioniq.training import captioner_run, chatsearcher_run, dialog_encoder_run, linear_run, users
+from fashioniq.training import captioner, chatsearcher_run, dialog_encoder, linear_run, users
 from fashioniq.training.linear import fit_listener
 
 PAIRS = {"train": [Pair("T", "C", ("is red", "is red"))], "val": [Pair("T", "C", ("is blue", "is blue"))]}
@@ -33,7 +33,7 @@ def words(vocabulary):
 
 
 def test_the_words_of_a_captioner_are_those_of_train():
-    assert words(captioner_run._vocabulary(PAIRS, 1)) == {"is", "red"}
+    assert words(captioner._vocabulary(PAIRS, 1)) == {"is", "red"}
 
 
 def test_the_words_of_a_retriever_are_those_of_its_captioners_of_train_and_of_descriptions():
@@ -45,7 +45,7 @@ def test_the_words_of_a_retriever_are_those_of_its_captioners_of_train_and_of_de
 def test_the_words_of_a_dialog_encoder_are_those_of_train():
     dialogs = {"train": [Dialogue("T", ("a red dress",))], "val": [Dialogue("T", ("a blue dress",))]}
     settings = TrainDialogEncoder(category="dresses", min_count=1)
-    _, facts = dialog_encoder_run._model(settings, SimpleNamespace(size=4), dialogs)
+    _, facts = dialog_encoder._model(settings, SimpleNamespace(size=4), dialogs)
     assert set(facts["words"]) - set(SPECIAL) == {"a", "red", "dress"}
 
 
@@ -72,7 +72,7 @@ def test_the_judge_of_a_captioner_hears_other_pairs_than_its_listener(count):
     items = Items.without_attributes([str(n) for n in range(8)], torch.eye(8))
     pairs = [Pair(str(n + 1), str(n), (f"word{n}",)) for n in range(count)]
     vocabulary = Vocabulary([f"word{n}" for n in range(8)])
-    made = captioner_run.fit_listeners(pairs, items, vocabulary, seed=0)
+    made = captioner.fit_listeners(pairs, items, vocabulary, seed=0)
     assert list(made) == [LISTENER, JUDGE]
     halves = [half for _, half in made.values()]
     assert sorted(pair.candidate for half in halves for pair in half) == [str(n) for n in range(count)]
@@ -104,11 +104,11 @@ def test_the_captions_of_a_captioner_are_judged_by_the_judge(vector_runs, monkey
         raise Made(judge)
 
     listeners = {LISTENER: ("the listener", []), JUDGE: ("the judge", [])}
-    monkeypatch.setattr(captioner_run, "fit_listeners", lambda *_: listeners)
-    monkeypatch.setattr(captioner_run, "CaptionerTraining", made)
+    monkeypatch.setattr(captioner, "fit_listeners", lambda *_: listeners)
+    monkeypatch.setattr(captioner, "CaptionerTraining", made)
     options = {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     with pytest.raises(Made, match="the judge"):
-        captioner_run.train_captioner(TrainCaptioner(**options))
+        captioner.train_captioner(TrainCaptioner(**options))
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -123,10 +123,10 @@ def test_a_captioner_is_validated_by_labels_if_there_are_any_and_its_steps_have_
     left_out = None if labelled else shutil.ignore_patterns("attributes")
     shutil.copytree(vector_runs.catalog, data, ignore=left_out)
     catalog = Catalog(data, "dresses")
-    monkeypatch.setattr(captioner_run, "fit", made)
+    monkeypatch.setattr(captioner, "fit", made)
     given = {"data": data, "category": "dresses", "features": vector_runs.store, "run": tmp_path / "run"}
     with pytest.raises(Made) as found:
-        captioner_run.train_captioner(TrainCaptioner(**given, batch_size=12, device="cpu"))
+        captioner.train_captioner(TrainCaptioner(**given, batch_size=12, device="cpu"))
     truth, captions, facts, monitor = found.value.args
     assert (truth.labels == catalog.labels if labelled else truth is None) and monitor == "val_score"
     assert ("captions_true" in facts) == labelled and 0.5 < facts.get("captions_true", 1) <= 1

@@ -44,15 +44,10 @@ from fashioniq.models.encoder import create_encoder
 from fashioniq.runs.checks import described
 from fashioniq.runs.trained import JUDGE, LISTENER, load_chatsearcher, load_predictor, load_retriever
 from fashioniq.runs.weights import save_model
-from fashioniq.training import (
-    attributes_run,
-    captioner_run,
-    chatsearcher_run,
-    dialog_encoder_run,
-    folder,
-    generator_run,
-    retriever_run,
-)
+from fashioniq.training import attributes as attributes_run
+from fashioniq.training import captioner, chatsearcher_run, folder, retriever_run
+from fashioniq.training import dialog_encoder as dialog_encoder_run
+from fashioniq.training import generator as generator_run
 from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.retriever import PolicyTraining, RetrieverTraining
@@ -781,16 +776,16 @@ def test_a_long_page_is_divided_and_never_loses_a_picture(mixed, chatsearcher):
 
 @pytest.mark.parametrize("attrs", [False, True])
 def test_a_captioner_reads_labels_with_attrs(attrs, shop, tmp_path, fitted):
-    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    fit = fitted(captioner, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
-    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", attrs=attrs))
+    captioner.train_captioner(TrainCaptioner(**own, device="cpu", attrs=attrs))
     assert fit.facts["sizes"]["attributes"] == (len(shop.features.attribute_words) if attrs else 0)
 
 
 def test_a_captioner_is_validated_on_all_pairs_of_val_each_once(shop, tmp_path, fitted):
-    fit = fitted(captioner_run, **{"val_P": 60.04, "val_R@10": 12.16, "val_BLEU-4": 3.27})
+    fit = fitted(captioner, **{"val_P": 60.04, "val_R@10": 12.16, "val_BLEU-4": 3.27})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
-    made, summary, _ = captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", beam=3))
+    made, summary, _ = captioner.train_captioner(TrainCaptioner(**own, device="cpu", beam=3))
     pairs = [pair for pair in shop.catalog.pairs("val") if pair.target]
     reference_N, target_N, number_N = fit.batches[1].dataset.tensors
     ids = fit.module.items["val"].ids
@@ -807,8 +802,8 @@ def test_a_captioner_is_validated_on_all_pairs_of_val_each_once(shop, tmp_path, 
 
 def test_words_of_val_that_a_captioner_cannot_know_are_counted_and_five_are_told(capsys):
     vocabulary = Vocabulary(["is", "red"])
-    captioner_run._print_unknown(vocabulary, ["is red", "is blue blue", "one two three four five"])
-    captioner_run._print_unknown(vocabulary, ["is red"])
+    captioner._print_unknown(vocabulary, ["is red", "is blue blue", "one two three four five"])
+    captioner._print_unknown(vocabulary, ["is red"])
     assert capsys.readouterr().out == (
         "2 words; 70.0 % of the words of val are unknown, such as blue, one, two, three, four\n"
         "2 words; 0.0 % of the words of val are unknown\n"
@@ -816,16 +811,16 @@ def test_words_of_val_that_a_captioner_cannot_know_are_counted_and_five_are_told
 
 
 def test_a_captioner_can_be_trained_with_a_pair_per_step(shop, tmp_path, fitted):
-    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    fit = fitted(captioner, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
-    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=1))
+    captioner.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=1))
     assert len(fit.batches[0]) == len(fit.batches[0].dataset)
 
 
 def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_none(shop, tmp_path, fitted):
-    fit = fitted(captioner_run, **{"val_P": 61.24, "val_R@10": 12.04, "val_BLEU-4": 3.06})
+    fit = fitted(captioner, **{"val_P": 61.24, "val_R@10": 12.04, "val_BLEU-4": 3.06})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
-    _, summary, verdict = captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", beam=2, seed=2))
+    _, summary, verdict = captioner.train_captioner(TrainCaptioner(**own, device="cpu", beam=2, seed=2))
     pairs, val = shop.catalog.pairs("val"), fit.module.items["val"]
 
     def with_captions(text_of):
@@ -848,9 +843,9 @@ def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_no
 def test_a_captioner_is_trained_on_the_captions_of_its_category_with_a_listener_and_a_judge(
     shop, tmp_path, fitted
 ):
-    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    fit = fitted(captioner, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "run"}
-    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=8, min_count=1))
+    captioner.train_captioner(TrainCaptioner(**own, device="cpu", batch_size=8, min_count=1))
     catalog, module = shop.catalog, fit.module
     pairs, val = catalog.pairs("train"), module.items["val"]
     texts = [text for pair in pairs for text in pair.captions]
@@ -880,13 +875,13 @@ def test_a_captioner_is_trained_on_the_captions_of_its_category_with_a_listener_
     ],
 )
 def test_the_share_of_unknown_words_of_val_is_told_with_the_most_frequent_ones(texts, told, capsys):
-    captioner_run._print_unknown(Vocabulary(["red", "dress"]), texts)
+    captioner._print_unknown(Vocabulary(["red", "dress"]), texts)
     assert capsys.readouterr().out == f"2 words; {told}\n"
 
 
 @pytest.mark.parametrize("select", ["P", "BLEU-4", "BLEU-3"])
 def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop, tmp_path, fitted, select):
-    fit = fitted(captioner_run, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
+    fit = fitted(captioner, **{"val_P": 60.0, "val_R@10": 12.0, "val_BLEU-4": 3.0})
     settings = TrainCaptioner(
         data=shop.data,
         category="dresses",
@@ -895,7 +890,7 @@ def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop,
         device="cpu",
         select=select,
     )
-    captioner_run.train_captioner(settings)
+    captioner.train_captioner(settings)
     assert fit.every == (5 if select == "BLEU-3" else 1)
     logged = {}
     fit.module.log = logged.__setitem__
@@ -911,7 +906,7 @@ def test_the_epoch_of_a_captioner_is_selected_by_the_measure_of_the_option(shop,
 
 TRAININGS = {
     "attributes": (attributes_run.train_attributes, TrainAttributes),
-    "captioner": (captioner_run.train_captioner, TrainCaptioner),
+    "captioner": (captioner.train_captioner, TrainCaptioner),
     "chatsearcher": (chatsearcher_run.train_chatsearcher, TrainChatsearcher),
     "dialog encoder": (dialog_encoder_run.train_dialog_encoder, TrainDialogEncoder),
     "generator": (generator_run.train_generator, TrainGenerator),
@@ -998,7 +993,7 @@ def test_word_vectors_may_be_learned_from_the_texts_of_the_catalog(retriever, ca
 def test_word_vectors_of_the_catalog_know_the_words_of_a_captioner(shop, tmp_path, retriever, capsys):
     own = {"data": shop.data, "category": "dresses", "features": shop.store, "run": tmp_path / "speaker"}
     small = CaptionerConfig(width=16, heads=2, hidden=16, layers=1)
-    captioner_run.train_captioner(TrainCaptioner(**own, device="cpu", epochs=1, beam=1, model=small))
+    captioner.train_captioner(TrainCaptioner(**own, device="cpu", epochs=1, beam=1, model=small))
     fit, _ = retriever(word_vectors=Path("catalog"), users=["captioner"], captioner=tmp_path / "speaker")
     words = fit.facts["words"][len(SPECIAL) :]
     told = f"{len(words)} of {len(words)} words have vectors in catalog; without: none"
