@@ -12,7 +12,7 @@ from fashioniq.data.offers import Offer
 from fashioniq.data.requested import RequestTurn
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
-from fashioniq.evaluation.requests.searchers import TrainedSearcher
+from fashioniq.evaluation.requests.judging import TrainedSearcher
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.wishes import OfferLimits
 from fashioniq.loop.dialog import Dialog, DialogStep

@@ -16,10 +16,18 @@ from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
-from fashioniq.evaluation.requests.making import make_requests
+from fashioniq.evaluation.requests.judging import (
+    BM25,
+    CHANCE,
+    RETURNED,
+    RequestSearcher,
+    families_of,
+    judged,
+    rows_of,
+    trained,
+)
+from fashioniq.evaluation.requests.kinds import make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings
-from fashioniq.evaluation.requests.searchers import BM25, RequestSearcher, trained
 from fashioniq.features.store import StoreIdentity
 from fashioniq.files import UserError, read_json, together, write_json, write_jsonl
 from fashioniq.provenance import Provenance, provenance

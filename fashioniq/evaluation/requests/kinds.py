@@ -1,12 +1,24 @@
-"""Kinds of requests: about labels, with misspelled words or words that are no labels, and about prices and stock."""
+"""Requests made from the labels and offers of a catalog, of several kinds: about labels, with misspelled words or words
+that are no labels, and about prices and stock.
+
+Each kind draws products and labels with a random generator of its own, so that its requests do not depend on other
+kinds. Every request can be obeyed by at least RESULTS products besides those it is about, and by as many more for each
+further turn, as a search may leave out what it has shown.
+"""
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.evaluation.requests.findable_products import FindableProducts
 from fashioniq.evaluation.requests.maker import COLOUR, MOST, Maker
-from fashioniq.evaluation.requests.phrasings import NotPossible
+from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings
 
 ALTERNATIVES = {"colour", "pattern", "fabric", "length", "fit", "neck", "sleeves", "style"}  # of "instead of"
+TRIES = 60  # draws per request wanted, after which a kind has as many requests as were found
 
 
 def one_wish(maker: Maker) -> RequestCase:
@@ -213,3 +225,64 @@ def _of_offers(
     garment = maker.garment(base)
     filled = slots | maker.wording.garment_slots(garment, maker.shelf.group_of.get(garment or ""))
     return maker.request(maker.wording.offers[maker.kind], filled, truth, about, garment)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of requests: how one is drawn, and whether it needs names in titles, offers, or people's misspellings."""
+
+    draw: Callable[[Maker], RequestCase]
+    needs: str = ""
+
+
+KINDS: dict[str, Kind] = {
+    "one wish": Kind(one_wish),
+    "two wishes": Kind(several_wishes),
+    "about a product": Kind(about_product),
+    "memory": Kind(several_wishes),
+    "change of mind": Kind(change_of_mind),
+    "denial": Kind(denial),
+    "two denials": Kind(two_denials),
+    "wish and denial": Kind(wish_and_denial),
+    "a product without": Kind(product_without),
+    "instead of": Kind(instead_of),
+    "word order": Kind(word_order),
+    "name": Kind(name, "names"),
+    "name and wish": Kind(name_and_wish, "names"),
+    "comparison": Kind(comparison),
+    "wish by place": Kind(partial(about_product, by_place=True)),
+    "comparison by place": Kind(partial(comparison, by_place=True)),
+    "misspelled": Kind(misspelled),
+    "two misspelled": Kind(partial(misspelled, words=2)),
+    "misspelled by people": Kind(partial(misspelled, by_people=True), "misspellings"),
+    "other words": Kind(other_words),
+    "price": Kind(price, "offers"),
+    "cheaper": Kind(cheaper, "offers"),
+    "size": Kind(size, "offers"),
+    "stock": Kind(stock, "offers"),
+}
+
+
+def make_requests(
+    shelf: FindableProducts,
+    wording: RequestPhrasings,
+    per_kind: int,
+    seed: int,
+    by_people: Mapping[str, Sequence[str]] | None = None,
+) -> list[RequestCase]:
+    """Different requests of all kinds that the catalog allows, at most `per_kind` of each."""
+    needed = {"": True, "names": shelf.titled, "offers": shelf.offers, "misspellings": by_people}
+    there = {name for name, found in needed.items() if found}
+    found: list[RequestCase] = []
+    for name, kind in KINDS.items():
+        if kind.needs not in there:
+            continue
+        maker = Maker(name, shelf, wording, seed, by_people or {})
+        requests: dict[RequestCase, None] = {}
+        for _ in range(TRIES * per_kind if shelf.ids else 0):
+            if len(requests) == per_kind:
+                break
+            with suppress(NotPossible):
+                requests[kind.draw(maker)] = None
+        found += requests
+    return found

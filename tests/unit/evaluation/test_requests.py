@@ -14,11 +14,10 @@ from fashioniq.data.languages import LANGUAGES, language
 from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests import read_misspellings
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.judging import CHANCE, RETURNED, families_of, judged, rows_of
+from fashioniq.evaluation.requests.judging import BM25, CHANCE, RETURNED, families_of, judged, rows_of
+from fashioniq.evaluation.requests.kinds import KINDS, make_requests
 from fashioniq.evaluation.requests.maker import Maker
-from fashioniq.evaluation.requests.making import KINDS, make_requests
 from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings, numbered, slots_of
-from fashioniq.evaluation.requests.searchers import BM25
 from fashioniq.files import UserError
 from fashioniq.sample.garments import random_garment
 from fashioniq.sample.labels import labels_of
