@@ -26,7 +26,6 @@ from fashioniq.files import UserError, read_json, write_json
 from fashioniq.prepare.archives import is_archive, unpack
 from fashioniq.prepare.atomic_folder import move_in, staged
 from fashioniq.prepare.caption_files import CaptionFiles
-from fashioniq.prepare.captions import origin_of
 from fashioniq.prepare.downloading import download
 from fashioniq.prepare.picture_files import PictureFolder, first_readable
 from fashioniq.prepare.reimporting import changes, files_of, merged, split_of
@@ -38,7 +37,7 @@ from fashioniq.prepare.retailer_products import (
     select_rows,
 )
 from fashioniq.prepare.source import ImportSource
-from fashioniq.prepare.write_category import divide, write_category
+from fashioniq.prepare.write_category import divide, origin_of, write_category
 
 MADE_BY = "fashioniq import-catalog"
 FEWEST_PRODUCTS = 10

@@ -20,10 +20,10 @@ from fashioniq.files import UserError, write_json
 from fashioniq.prepare.archives import safe_id
 from fashioniq.prepare.atomic_folder import staged
 from fashioniq.prepare.caption_files import CaptionFiles, write_captions
-from fashioniq.prepare.captions import is_generated
 from fashioniq.prepare.offers import joined
 from fashioniq.prepare.retailer_products import counted, select_rows
 from fashioniq.prepare.source import ImportSource
+from fashioniq.prepare.write_category import is_generated
 
 
 def merged(

@@ -10,8 +10,8 @@ from fashioniq.data.languages import language
 from fashioniq.data.vocabularies import read_vocabulary
 from fashioniq.files import plain
 from fashioniq.prepare import labelling
-from fashioniq.prepare.captions import CAPTIONS, is_generated, renew_captions
 from fashioniq.prepare.labelling import Labels
+from fashioniq.prepare.write_category import CAPTIONS, is_generated, renew_captions
 from fashioniq.report.tables import print_table
 
 
