@@ -1,5 +1,6 @@
 """Recognition of texts that are not English, from their words alone."""
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
@@ -37,17 +38,18 @@ def foreign_words(texts: Iterable[str]) -> Foreign | None:
     """
     of_language = {code: _words_of(code) - _words_of("en") for code in LANGUAGES if code != ENGLISH.code}
     english = _ENGLISH | _words_of("en")
-    every = foreign = known = 0
-    counts: dict[str, int] = {}
-    for word in (word for text in islice(texts, _MOST_TEXTS) for word in tokenize(text)):
-        every += 1
-        known += word in english
-        if word not in english and (
-            not word.isascii() or word in _FOREIGN or any(word in words for words in of_language.values())
-        ):
-            foreign += 1
-            counts[word] = counts.get(word, 0) + 1
-    if foreign < max(_SHARE * every, known + 1) or len(counts) < _FEWEST:
+    others = _FOREIGN.union(*of_language.values())
+    every = Counter(word for text in islice(texts, _MOST_TEXTS) for word in tokenize(text))
+    known = sum(times for word, times in every.items() if word in english)
+    counts = Counter(
+        {
+            word: times
+            for word, times in every.items()
+            if word not in english and (not word.isascii() or word in others)
+        }
+    )
+    foreign = counts.total()
+    if foreign < max(_SHARE * every.total(), known + 1) or len(counts) < _FEWEST:
         return None
     share = {
         code: sum(counts[word] for word in counts if word in words) for code, words in of_language.items()
