@@ -98,8 +98,7 @@ def merge_lists(lists: Any, path: Path, name: str) -> list[list[str]]:
         raise UserError(
             f"{path}: expected 6, 12 or 18 lists of words for {name}, found {json.dumps(lists)[:80]}"
         )
-    merged: list[list[str]] = []
-    for kind in range(ATTRIBUTE_LISTS):
-        words = [composed(word) for part in lists[kind::ATTRIBUTE_LISTS] for word in part]
-        merged.append(list(dict.fromkeys(words)))
-    return merged
+    return [
+        list(dict.fromkeys(composed(word) for words in lists[kind::ATTRIBUTE_LISTS] for word in words))
+        for kind in range(ATTRIBUTE_LISTS)
+    ]

@@ -11,7 +11,7 @@ import struct
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,11 +85,8 @@ class Vocabulary:
 
     def decode(self, words_BL: Tensor) -> list[str]:
         """Texts of word ids, up to the first end or padding id."""
-        texts = []
-        for ids in words_BL.tolist():
-            stop = next((position for position, number in enumerate(ids) if number in (END, PAD)), len(ids))
-            texts.append(" ".join(self.words[number] for number in ids[:stop] if number != START))
-        return texts
+        said = (takewhile(lambda number: number not in (END, PAD), ids) for ids in words_BL.tolist())
+        return [" ".join(self.words[number] for number in ids if number != START) for ids in said]
 
     def unknown(self, texts: Iterable[str]) -> Counter[str]:
         """Counts of the words in `texts` that are not in the vocabulary."""

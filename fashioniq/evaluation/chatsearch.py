@@ -244,12 +244,12 @@ def _checks(
         ("history of another", lambda samples: other_history(samples, seed)),
         ("no history", without_history),
     ):
-        ranks: Ranks = {}
-        for subtask, task in tasks.items():
-            if subtask == "i" or subtask not in own:
-                continue
-            if conversed := search.converse(task.gallery(search), changed(task.samples), task.target_Q):
-                ranks[subtask] = conversed[1]
+        ranks: Ranks = {
+            subtask: conversed[1]
+            for subtask, task in tasks.items()
+            if subtask != "i" and subtask in own
+            if (conversed := search.converse(task.gallery(search), changed(task.samples), task.target_Q))
+        }
         rows.append({"check": name, **row_of(ranks, tasks)})
     ranks = {
         subtask: tasks[subtask].gallery(search).rank(one.query_QD, exchanged(tasks[subtask].target_Q, seed))

@@ -53,10 +53,15 @@ def speech_rows(
     captions_of = {**said, **_of_catalog(catalog, settings.split, pairs, settings.seed)}
     captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
     truth = StatementCheck.of(catalog)
-    rows: list[dict[str, Any]] = []
-    for who, captions in captions_of.items():
-        about = [(text, str(pair.target), pair.candidate) for text, pair in zip(captions, pairs, strict=True)]
-        rows.append({"who": who, **truthfulness(about, truth), **diversity(captions)})
+    about = [(str(pair.target), pair.candidate) for pair in pairs]
+    rows: list[dict[str, Any]] = [
+        {
+            "who": who,
+            **truthfulness(((text, *both) for text, both in zip(captions, about, strict=True)), truth),
+            **diversity(captions),
+        }
+        for who, captions in captions_of.items()
+    ]
     if settings.run and store:
         judge = load_listener(settings.run / JUDGE, catalog.category, store)
         items = split_items(catalog, store, settings.split)

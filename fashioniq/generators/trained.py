@@ -54,10 +54,8 @@ class RunGenerator:
 
     def generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         """Generate one picture for each request."""
-        made: list[Generated] = []
-        for start in range(0, len(requests), BATCH):
-            made += self._generate(requests[start : start + BATCH])
-        return made
+        batches = (requests[start : start + BATCH] for start in range(0, len(requests), BATCH))
+        return [made for batch in batches for made in self._generate(batch)]
 
     def _generate(self, requests: Sequence[PictureRequest]) -> list[Generated]:
         began = time.monotonic()

@@ -206,10 +206,8 @@ def _retriever(
             source.vectors_ND.device
         )
         return lambda rows: RecordedQueries(vectors_NTD[list(rows)]), {"query": f"vectors of {path}"}
-    cut = []
-    for round in range(rounds):
-        lengths = source.encoder.lengths([dialog_text(dialogue, round, separator) for dialogue in dialogues])
-        cut.append(sum(length > source.encoder.limit for length in lengths))
+    texts = ([dialog_text(one, round, separator) for one in dialogues] for round in range(rounds))
+    cut = [sum(length > source.encoder.limit for length in source.encoder.lengths(said)) for said in texts]
     query = "each round alone" if dialogues[0].alone else f"rounds joined by {separator!r}"
     write = last_round if dialogues[0].alone else partial(join_rounds, separator=separator)
     retriever = TextRetriever(source.encoder, each(write))

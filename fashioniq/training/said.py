@@ -117,11 +117,11 @@ def colors_by_pixels(catalog: Catalog, ids: Sequence[str]) -> Says:
         return {}
     words = color_words(catalog.language)
     pictured = [name for name in catalog.all_ids() if name in catalog.images]
-    says: Says = {}
-    for name in pictured[:: -(-len(pictured) // MOST) or 1]:
-        if shares := shares_of_colors(catalog.images[name]):
-            says[name] = {word: min(shares.get(color, 0.0) / MOSTLY, 1.0) for color, word in words.items()}
-    return says
+    return {
+        name: {word: min(shares.get(color, 0.0) / MOSTLY, 1.0) for color, word in words.items()}
+        for name in pictured[:: -(-len(pictured) // MOST) or 1]
+        if (shares := shares_of_colors(catalog.images[name]))
+    }
 
 
 def _hues(pixels: Says, code: str) -> Says:
