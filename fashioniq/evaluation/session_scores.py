@@ -36,12 +36,12 @@ def score_sessions(settings: EvalSingleTurn) -> dict[str, Any]:
     assert settings.sessions is not None, "the caller checks it"
     out = settings.out or Path(settings.predictions[0]).with_suffix("") / f"sessions-{settings.split}"
     check_results(out)
-    rows: list[dict[str, Any]] = []
-    covered: list[str] = []
-    for category, path in zip(settings.category, settings.predictions, strict=True):
-        found, share = _scored(settings, settings.sessions, canonical(category), Path(path))
-        rows += found
-        covered.append(share)
+    scored = [
+        _scored(settings, settings.sessions, canonical(category), Path(path))
+        for category, path in zip(settings.category, settings.predictions, strict=True)
+    ]
+    rows = [row for found, _ in scored for row in found]
+    covered = [share for _, share in scored]
     scores = {
         "sessions": str(settings.sessions),
         "split": settings.split,

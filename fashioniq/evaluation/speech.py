@@ -132,15 +132,15 @@ def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) 
     position_of = {name: position for position, name in enumerate(ids)}
     target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs])
     shown = Message(item_B=torch.tensor([position_of[pair.candidate] for pair in pairs]))
-    found = {}
-    for name in users_of_catalog(catalog, split):
-        if name == "human":
-            continue
-        user, _ = named_user(
-            name, vocabulary=Vocabulary([]), max_words=1, catalog=catalog, ids=ids, seed=seed
+    users = (
+        (
+            name,
+            named_user(name, vocabulary=Vocabulary([]), max_words=1, catalog=catalog, ids=ids, seed=seed)[0],
         )
-        found[name] = list(user.reply(target_N, shown, 0).texts or ())
-    return found
+        for name in users_of_catalog(catalog, split)
+        if name != "human"
+    )
+    return {name: list(user.reply(target_N, shown, 0).texts or ()) for name, user in users}
 
 
 def facts_of(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
 from pycocoevalcap.bleu.bleu_scorer import BleuScorer
@@ -43,15 +44,10 @@ def score_systems(systems: Sequence[System]) -> list[CaptionScores]:
             raise ValueError("each caption needs a list of references with at least one text")
     systems, tokeniser = _tokenise(systems)
     by_java = {"METEOR": _tried(meteor, systems), "SPICE": _tried(spice, systems)}
-    scores = []
-    for number, (hypotheses, references) in enumerate(systems):
-        corpus, each = _in_python(hypotheses, references)
-        scores.append(
-            CaptionScores(
-                corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser
-            )
-        )
-    return scores
+    return [
+        CaptionScores(corpus | {name: values[number] for name, values in by_java.items()}, each, tokeniser)
+        for number, (corpus, each) in enumerate(starmap(_in_python, systems))
+    ]
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
