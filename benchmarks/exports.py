@@ -24,7 +24,7 @@ from fashioniq.exports.onnx import INPUTS, compute, export_onnx, sessions
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn
 from fashioniq.loop.task import Batch
-from fashioniq.metrics.ranking import turn_table
+from fashioniq.metrics.measures import turn_table
 from fashioniq.runs.trained import load_retriever
 from fashioniq.runs.training_data import settings_of
 from fashioniq.systems import fashion_iq

@@ -32,7 +32,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import TurnMetrics, metrics_of
 from fashioniq.files import write_json
 from fashioniq.loop.rollout import System
-from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.metrics.measures import average, success, turn_table
 from fashioniq.provenance import provenance, running
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.sample import garments_of

@@ -32,7 +32,7 @@ from fashioniq.evaluation.chatsearch_tables import (
 from fashioniq.evaluation.output import check_results
 from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, together, write_json, write_jsonl, write_text
-from fashioniq.metrics.ranking import ranks_of_scores
+from fashioniq.metrics.measures import ranks_of_scores
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
 from fashioniq.report.conversations import Results, write_samples_page

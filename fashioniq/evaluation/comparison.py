@@ -21,8 +21,7 @@ from fashioniq.evaluation.results import (
 )
 from fashioniq.files import UserError, one_line, together, write_json, write_text
 from fashioniq.metrics.chat import HITS
-from fashioniq.metrics.measures import measure
-from fashioniq.metrics.ranking import per_dialog
+from fashioniq.metrics.measures import measure, per_dialog
 from fashioniq.metrics.significance import SAMPLES, per_target, tested
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.tables import csv_table, latex_table, print_table

@@ -24,8 +24,7 @@ from fashioniq.files import UserError, explaining, together, write_json, write_j
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.rollout import Dialogs, System, rollout
 from fashioniq.loop.task import Task
-from fashioniq.metrics.measures import measure
-from fashioniq.metrics.ranking import check_measures
+from fashioniq.metrics.measures import check_measures, measure
 from fashioniq.options import refuse
 from fashioniq.provenance import provenance
 

@@ -16,8 +16,7 @@ from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.evaluation.turns import with_speech, write_turn_reports
 from fashioniq.files import write_json, write_text
 from fashioniq.loop.task import Task
-from fashioniq.metrics.measures import measure
-from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.metrics.measures import average, measure, success, turn_table
 from fashioniq.report.tables import csv_table, label, print_table, rounded
 
 MEASURES = ("P", "R@1", "R@5", "R@8", "R@10", "R@50", "MRR")

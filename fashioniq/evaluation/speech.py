@@ -17,7 +17,7 @@ from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.loop.wording import Wording
 from fashioniq.metrics.likeness import likeness
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.measures import percentile, recall_at
 from fashioniq.metrics.speech import diversity, truthfulness
 from fashioniq.report.tables import print_table, rounded
 from fashioniq.runs.trained import JUDGE, load_listener

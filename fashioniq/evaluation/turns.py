@@ -12,7 +12,7 @@ from fashioniq.data.evaluations import Success, TurnMetrics
 from fashioniq.data.facts import MostSaid, TurnFacts
 from fashioniq.evaluation.protocols import DialogRun, MeasuredTask, Protocol
 from fashioniq.loop.task import Task
-from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.metrics.measures import average, success, turn_table
 from fashioniq.metrics.speech import truthfulness
 from fashioniq.report.page import cautions, write_dialog_page
 from fashioniq.report.tables import RANKS_COUNT, label, print_table, rounded, success_line

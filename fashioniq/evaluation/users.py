@@ -30,7 +30,7 @@ from fashioniq.evaluation.protocols import (
 )
 from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, together, write_json
-from fashioniq.metrics.ranking import at_chance
+from fashioniq.metrics.measures import at_chance
 from fashioniq.provenance import restart_clock
 from fashioniq.report.page import UserResults, repetitive, write_users_page
 from fashioniq.report.tables import label, print_table, rounded

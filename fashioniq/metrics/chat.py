@@ -7,8 +7,7 @@ from torch import Tensor
 
 from fashioniq import plugins
 from fashioniq.data.words import tokenize
-from fashioniq.metrics.measures import best_log_rank_integral, measure
-from fashioniq.metrics.ranking import RECALLS
+from fashioniq.metrics.measures import RECALLS, best_log_rank_integral, measure
 
 HITS = "Hits@10"
 _MEASURES = (HITS, *(f"R@{n}" for n in RECALLS), "P", "ATR", "BRI")

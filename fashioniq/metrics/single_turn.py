@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from fashioniq.metrics.measures import BOTH
-from fashioniq.metrics.ranking import per_dialog
+from fashioniq.metrics.measures import BOTH, per_dialog
 
 RECALLS = (1, 10, 50)
 MEASURES = (*(f"R@{n}" for n in RECALLS), BOTH, "P", "MRR")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import Metrics, TurnMetrics
-from fashioniq.metrics.ranking import at_chance
+from fashioniq.metrics.measures import at_chance
 from fashioniq.report.dialogs import (
     MAX_DIALOGS,
     OUTCOMES,

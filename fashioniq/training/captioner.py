@@ -24,7 +24,7 @@ from fashioniq.features.selection import describe_data, pairs_with_features
 from fashioniq.features.store import open_store
 from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.captions import bleu
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.measures import percentile, recall_at
 from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.configs import SMALL
 from fashioniq.models.decoding import BaseCaptioner

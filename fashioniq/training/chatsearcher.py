@@ -17,7 +17,7 @@ from torch import Tensor
 from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.measures import percentile, recall_at
 from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.chatsearcher import (
     ChatSearcher,

@@ -36,7 +36,7 @@ from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.features.stores import check_encoder
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.measures import percentile, recall_at
 from fashioniq.models.dialog_encoder import DialogEncoder, TextHalf, TextTower
 from fashioniq.runs.trained import trainable
 from fashioniq.training.fitting import fit, loaders

@@ -17,7 +17,7 @@ from fashioniq.data.catalog import Pair
 from fashioniq.data.items import Items, Rows
 from fashioniq.data.words import SPECIAL, Vocabulary
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.ranking import percentile
+from fashioniq.metrics.measures import percentile
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import Example, LinearRetriever, caption_ranks
 from fashioniq.users.pragmatic import Listener

@@ -20,8 +20,7 @@ from fashioniq.data.items import Items
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Asker, DialogState, Message
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.metrics.measures import percentiles
-from fashioniq.metrics.ranking import percentile, recall_at
+from fashioniq.metrics.measures import percentile, percentiles, recall_at
 from fashioniq.models.retriever import BaseRetriever
 from fashioniq.training.dialog_sources import DialogStarts, Source
 from fashioniq.training.losses import TurnLoss

@@ -11,7 +11,7 @@ from fashioniq.data.items import Items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.metrics.ranking import at_chance, recall_at
+from fashioniq.metrics.measures import at_chance, recall_at
 
 FEW = 300  # captioned pairs of train below which more captions help most
 SMALL = 20  # products of val up to which 10 in random order find at least half of the targets

@@ -12,8 +12,7 @@ from fashioniq.data.parts import named_part
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
-from fashioniq.metrics.measures import measure
-from fashioniq.metrics.ranking import check_measures
+from fashioniq.metrics.measures import check_measures, measure
 from fashioniq.users.by_name import named_user
 
 pytestmark = pytest.mark.usefixtures("installed")
@@ -70,7 +69,7 @@ def test_a_measure_that_fails_is_named_before_the_dialogs(monkeypatch, function)
     good = plugins.find("measures", "RR2")
     check_measures()
     monkeypatch.setattr(
-        "fashioniq.metrics.ranking.measure", lambda name: dataclasses.replace(good, function=function)
+        "fashioniq.metrics.measures.measure", lambda name: dataclasses.replace(good, function=function)
     )
     with pytest.raises(UserError, match="the installed measure RR2 fails"):
         check_measures()

@@ -18,7 +18,7 @@ from fashioniq.evaluation.protocols import protocol_of, run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, check_writable, temporary_folder
 from fashioniq.locks import exclusive
-from fashioniq.metrics.ranking import recall_at
+from fashioniq.metrics.measures import recall_at
 from fashioniq.prepare.similar import copies, look_of
 from fashioniq.runs import RetrieverRun, read_run
 from fashioniq.runs.trained import load_retriever

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from fashioniq.metrics.measures import MEASURES, measure
-from fashioniq.metrics.ranking import per_dialog
+from fashioniq.metrics.measures import MEASURES, measure, per_dialog
 
 RANK_BT = torch.tensor([[3, 0], [9, 4], [12, 30]])
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from ir_measures import RR, Qrel, ScoredDoc, Success
 
-from fashioniq.metrics.ranking import (
+from fashioniq.metrics.measures import (
     at_chance,
     average,
     per_dialog,

@@ -13,7 +13,7 @@ from fashioniq.data.items import Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Turn
-from fashioniq.metrics.ranking import percentile
+from fashioniq.metrics.measures import percentile
 from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LastShown, LinearRetriever, caption_ranks
 from fashioniq.training import linear

@@ -9,7 +9,7 @@ from PIL import Image
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import TurnMetrics
 from fashioniq.data.facts import TurnFacts
-from fashioniq.metrics.ranking import turn_table
+from fashioniq.metrics.measures import turn_table
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.templates import ItemCards
 

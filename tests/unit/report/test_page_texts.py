@@ -11,7 +11,7 @@ import torch
 from fashioniq.data.dialog_log import LoggedDialog
 from fashioniq.data.evaluations import RoundMetrics, TurnMetrics, metrics_of
 from fashioniq.metrics.chat import round_table
-from fashioniq.metrics.ranking import average, success, turn_table
+from fashioniq.metrics.measures import average, success, turn_table
 from fashioniq.report.chat import write_chat_page
 from fashioniq.report.compare_page import write_compare_page
 from fashioniq.report.page import write_dialog_page

@@ -13,7 +13,7 @@ from fashioniq.data.words import Vocabulary
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import System, rollout
-from fashioniq.metrics.ranking import recall_at
+from fashioniq.metrics.measures import recall_at
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever

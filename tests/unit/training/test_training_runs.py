@@ -30,7 +30,7 @@ from fashioniq.features.frozen import frozen_features
 from fashioniq.files import UserError, checksum, write_jsonl
 from fashioniq.generators.pictures import Generated
 from fashioniq.language.statements import StatementCheck
-from fashioniq.metrics.ranking import percentile
+from fashioniq.metrics.measures import percentile
 from fashioniq.metrics.speech import truthfulness
 from fashioniq.models.configs import (
     CaptionerConfig,
