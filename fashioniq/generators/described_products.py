@@ -20,8 +20,7 @@ from fashioniq.data.descriptions import Describer, Words
 from fashioniq.data.facts import RoundFacts
 from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.protocol import Encoder, unit
-from fashioniq.features.cards import cards_of
-from fashioniq.features.store import FeatureStore
+from fashioniq.features.store import FeatureStore, cards_of
 from fashioniq.files import UserError
 from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached

@@ -30,8 +30,7 @@ from fashioniq.data.dialogues import (
 )
 from fashioniq.data.facts import Questions, RoundFacts
 from fashioniq.encoders.protocol import unit
-from fashioniq.features.cards import cards_of
-from fashioniq.features.store import FeatureStore
+from fashioniq.features.store import FeatureStore, cards_of
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Retriever
