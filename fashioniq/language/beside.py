@@ -9,6 +9,8 @@ from fashioniq.language.terms import COLOR, GARMENT, NAME
 
 _PARTS = frozenset(["detail", "neck", "sleeves"])
 _ENDS = frozenset(["and", "or", "but", "assert"])
+_PLACES = frozenset([GARMENT, "neck", "sleeves"])
+_WITHIN = frozenset(["article", "filler"])  # roles of words between "on" and a place
 
 
 def noun_beside(units: Sequence[Unit], at: int) -> str:
@@ -72,10 +74,35 @@ def is_subject(units: Sequence[Unit], at: int) -> bool:
 
 def colors_part(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     """Whether a color is that of a part named next: "black belt"."""
-    for unit in units[at + 1 : at + 2]:
-        part = unit.tokens[-1].key in lexicon.grammar.parts
-        return part or (unit.term is not None and unit.term.family in _PARTS)
+    return any(_is_part(unit, lexicon) for unit in units[at + 1 : at + 2])
+
+
+def _is_part(unit: Unit, lexicon: Lexicon) -> bool:
+    return unit.tokens[-1].key in lexicon.grammar.parts or (
+        unit.term is not None and unit.term.family in _PARTS
+    )
+
+
+def tells_where(units: Sequence[Unit], since: int, at: int, lexicon: Lexicon) -> bool:
+    """Whether a word after `since` tells where something else is: "red" and "sleeves" of "no lace on red sleeves"."""
+    if not any(_is_place(unit) or _is_part(unit, lexicon) for unit in units[at : at + 2]):
+        return False
+    within = _WITHIN | {"or"} if _is_place(units[at]) else _WITHIN
+    for number in range(at - 1, since, -1):
+        unit = units[number]
+        if "where" in unit.roles:
+            if "kind" in unit.roles:  # "pockets in the dress", but not "good in the dress"
+                return _is_part(units[number - 1], lexicon)
+            said = any(one.says or one.unknown for one in units[since + 1 : number])
+            return said or (since >= 0 and "not" not in units[since].roles)  # not "not big on bows"
+        ends = unit.says and "article" in units[number + 1].roles
+        if ends or not (unit.says or unit.unknown or unit.roles & within):
+            return False
     return False
+
+
+def _is_place(unit: Unit) -> bool:
+    return bool(unit.noun) or (unit.term is not None and unit.term.family in _PLACES)
 
 
 def inflected(units: Sequence[Unit], at: int) -> bool:

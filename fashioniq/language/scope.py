@@ -50,7 +50,9 @@ class Scope:
 
     def _deny_back(self, since: int) -> None:
         self.items[since:] = [
-            item if item.step else item._replace(denied=True) for item in self.items[since:]
+            item if item.step else item._replace(denied=True)
+            for item in self.items[since:]
+            if not self._tells_where(item.unit)
         ]
 
     def _border(self, comma: bool = False) -> None:
@@ -76,6 +78,12 @@ class Scope:
     def _item(self, at: int, unit: Unit) -> None:
         if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
+        if self._denial and beside.tells_where(self.units, self._denied_at, at, self.lexicon):
+            self._seen += 1
+            named = unit.noun or unit.tokens[-1].key in self.rules.parts
+            if unit.term and unit.term.family != GARMENT and not named:
+                self._add(ScopedUnit(unit, joint=self._joint))
+            return  # "no lace on the sleeves" says nothing against sleeves
         if unit.noun:
             self._nouns.append(unit)
             said = [item.unit for item in self.items[self._part :] if self._seen or not self._denial]
@@ -181,6 +189,9 @@ class Scope:
             and unit.term.family == COLOR
             and beside.colors_part(self.units, self._place(unit), self.lexicon)
         )
+
+    def _tells_where(self, unit: Unit) -> bool:
+        return beside.tells_where(self.units, -1, self._place(unit), self.lexicon)
 
     def _place(self, unit: Unit) -> int:
         return next(number for number, one in enumerate(self.units) if one.start == unit.start)

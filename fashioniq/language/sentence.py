@@ -96,11 +96,11 @@ class Sentence(Scope):
         elif not self._denial and clauses.opinion(self.units, at):
             self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
         elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
-            since = self._part if len(self.items) > self._part else self._last_part
             if "removed" in roles and self._denial and not self._seen:
                 self._denial = ""  # "I love the lace, don't remove it"
             else:
-                self._deny_back(len(self.items) - 1 if "removed" in roles else since)  # "leave it out"
+                since = self._part if len(self.items) > self._part else self._last_part
+                self._deny_back(self._removed(unit) if "removed" in roles else since)  # "leave it out"
         elif "granted" in roles and not ahead.goes_on(self.units, at):
             self.items[-1:] = [item._replace(denied=False) for item in self.items[-1:]]
         elif any(kind in roles for kind in _DENYING):
@@ -174,7 +174,7 @@ class Sentence(Scope):
 
     def _refuse(self, kept: Collection[str]) -> None:
         """Deny what the clause is about, but no families that are kept; another pattern, if the pattern is ugly."""
-        said = self.items[self._part :]
+        said = [item for item in self.items[self._part :] if not self._tells_where(item.unit)]
         self.unlike |= (nouns := {item.unit.noun for item in said} & self.rules.alternatives)
         self.items[self._part :] = [
             item._replace(
@@ -183,6 +183,13 @@ class Sentence(Scope):
             for item in said
             if item.unit.noun not in nouns
         ]
+
+    def _removed(self, unit: Unit) -> int:
+        """First item that "it" stands for: belt in "a belt on the back, remove it"."""
+        for number in range(len(self.items) - 1, 0, -1):
+            if not self._tells_where(self.items[number].unit):
+                return number
+        return 0
 
     def _denying(self, at: int, kind: str) -> None:
         following = (unit.term for unit in self.units[at + 1 : at + 3])

@@ -567,6 +567,19 @@ don't change the belt => belt
 black, sorry, I also want navy => black, navy blue
 red. Sorry, blue as well => red, light blue|navy blue
 red, sorry, blue => light blue|navy blue
+no lace on the sleeves => not lace
+no lace on the sleeves or collar, and no belt => not lace, not belt
+no bow at the neck or buttons => not bow, not buttons
+no tassels on the sleeves => ?tassels
+no buttons on the long sleeves => not buttons, long sleeve
+lace, but not on the sleeves => lace
+too tight at the sleeves =>
+no pockets in the collar => not pockets
+I don't look good in the red dress => not red
+the lace on the sleeves is ugly => not lace
+the lace on the sleeves is not for me => not lace
+the lace on the sleeves, remove it => not lace
+replace the buttons on the sleeves with a bow => not buttons, bow
 """
 )
 

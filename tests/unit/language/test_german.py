@@ -270,6 +270,14 @@ es ist für eine Hochzeit, ich suche ein elegantes Kleid => festlich, elegant, k
 das ist für eine Party, ich möchte etwas lässiges => festlich, lässig
 ein Kleid, minimal => kleid, klassisch
 mindestens knielang => knielang|lang|maxi|midi
+keine Knöpfe am Kleid => not knopfleiste
+ein Kleid ohne Taschen am Rock => kleid, not taschen
+keine Taschen im Kleid => not taschen
+keine Bluse zum Rock => not bluse
+Spitze, aber nicht an den Ärmeln => spitze
+ich stehe nicht auf Röcke => not rock, ?stehe
+die Schleife am Kleid gefällt mir nicht => not schleife
+statt der Knöpfe am Kleid => not knopfleiste
 """
 )
 
