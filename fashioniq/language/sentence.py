@@ -185,9 +185,12 @@ class Sentence(Scope):
         ]
 
     def _removed(self, unit: Unit) -> int:
-        """First item that "it" stands for: belt in "a belt on the back, remove it"."""
+        """First item that "it" stands for, or "them" after a list: "a belt and a bow on the back, remove them"."""
+        several = any("several" in self.rules.roles.get(token.key, ()) for token in unit.tokens)
         for number in range(len(self.items) - 1, 0, -1):
-            if not self._tells_where(self.items[number].unit):
+            item, before = self.items[number], self.items[number - 1].unit.term
+            listed = several and item.joint and before is not None and before.family in _BEFORE_PARTS
+            if not (listed or self._tells_where(item.unit)):
                 return number
         return 0
 
