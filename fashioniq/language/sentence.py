@@ -50,7 +50,9 @@ class Sentence(Scope):
         roles = unit.roles
         if "denied" in roles:
             self._add(ScopedUnit(unit, True, joint=self._joint))
-        elif "restart" in roles:
+        elif "restart" in roles and (
+            "filler" not in roles or all(one.mark or "filler" in one.roles for one in self.units)
+        ):  # "clear", but not "a clear logo"
             self.taken_back.add("*")
         elif "like" in roles:
             if self._denial and not self._seen:

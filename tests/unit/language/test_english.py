@@ -583,6 +583,14 @@ the lace on the sleeves is ugly => not lace
 the lace on the sleeves is not for me => not lace
 the lace on the sleeves, remove it => not lace
 replace the buttons on the sleeves with a bow => not buttons, bow
+red with a clear pattern, please => red, chevron|color block|floral|plaid|polka dot|striped
+clear => any *
+please clear the filters => any *
+change the neckline to square => square neck
+make the neck round => round neck
+sleevles => sleeveless
+a v-neck, but not too deep => v-neck
+red, but not too deep => red
 """
 )
 
