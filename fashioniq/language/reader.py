@@ -90,7 +90,7 @@ class Reader:
             after, last = ([one.key for one in tokens[number + 1 : number + 3]] + ["", ""])[:2]
             earlier = [one.key for one in tokens[max(0, number - 2) : number]]
             if (place := ordinals.get(f"{token.key} {after}")) is not None:
-                named = printed.isdisjoint(earlier)
+                named = printed.isdisjoint(earlier) and last not in other
             elif (place := ordinals.get(token.key)) is not None and before.issuperset(earlier[-1:]):
                 roles = grammar.roles.get(after, frozenset()) if after not in other else frozenset()
                 of_other = "kind" in roles and last in other  # "the second of May"
