@@ -43,6 +43,10 @@ class Corrections:
         """Words that are meant by an unknown one: corrected, or split. None if none is."""
         if key in self._language:
             return self._headed(key)
+        for suffix in self._rules.without:
+            base = key.removesuffix(single(suffix))
+            if base != key and (one := self._meant(base + suffix, 1)) and one.endswith(suffix):
+                return (self._terms.spelled_as(one),)  # "sleevles" are no sleeves
         near = self._meant(key, 1)
         if near is None and (parts := self._parts(key)) is not None:
             return parts
