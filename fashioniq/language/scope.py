@@ -235,6 +235,9 @@ class Scope:
         part = beside.part_beside(self.units, at, self.lexicon)
         if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
             return step[0], 0  # but "darker stripes" are those of a darker product
+        last = self.items[-1].unit.term if self.items else None
+        if "depth" in self.units[at].roles and last is not None and last.family == _NECK:
+            return _NECK, 0  # "a v-neck, but not too deep"
         near = beside.noun_beside(self.units, at)
         noun = near or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
         if not noun:
