@@ -47,6 +47,13 @@ def moves(units: Sequence[Unit], at: int) -> bool:
     return bool(before and after and before.labels and before.family == after.family)
 
 
+def becomes(units: Sequence[Unit], at: int) -> bool:
+    """Whether "to" follows a noun that is changed: "ändere die Farbe zu rot" is not too red."""
+    return bool(at and units[at - 1].noun) and any(
+        "swap" in unit.roles for unit in units[max(0, at - 3) : at]
+    )
+
+
 def listed(units: Sequence[Unit], at: int, families: Collection[str] = ()) -> bool:
     """Whether a list goes on after a comma until "or", or until "and" if all of it is of these families."""
     for number, unit in enumerate(units[at + 1 :], at + 1):

@@ -133,7 +133,9 @@ class Scope:
     def _of_noun(self, at: int) -> Unit:
         """A word with the noun before it: "make the sleeves short" asks for short sleeves."""
         unit = self.units[at]
-        for noun in self._nouns[-1:] if unit.scaled or "copula" in self.units[at - 1].roles else ():
+        before = self.units[at - 1]
+        near = unit.scaled or before.noun == _NECK or before.roles & {"copula", "toward"}
+        for noun in self._nouns[-1:] if near else ():
             words = tuple(token.key for token in (*unit.tokens, *noun.tokens))
             term = self.lexicon.find(words)
             if term is not None and term.labels and term.family == noun.noun:

@@ -137,7 +137,11 @@ class Sentence(Scope):
             self._border(comma=True)
             self._rather = "prefer" in roles and not self._preferred
             self._preferred = self._preferred or "prefer" in roles
-        elif "too" in roles and not self._denial and ahead.next_said(self.units, at) == at + 1:
+        elif (
+            "too" in roles
+            and not (self._denial or ahead.becomes(self.units, at))
+            and ahead.next_said(self.units, at) == at + 1
+        ):
             self._deny("less", at)
         elif "so" in roles and self._denial in ("not", "except") and not self._seen:
             self._less = True
