@@ -120,7 +120,12 @@ def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     after = said is not None and (
         "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
     )
-    return after or any(
+    return after or modified(units, at)
+
+
+def modified(units: Sequence[Unit], at: int) -> bool:
+    """Whether the word before a garment or its sleeves tells their kind: "short dresses", "puffy sleeves"."""
+    return any(
         unit.unknown or (unit.says and not unit.noun and not (unit.term and unit.term.family == GARMENT))
         for unit in units[max(0, at - 1) : at]
     )

@@ -78,7 +78,10 @@ class Scope:
     def _item(self, at: int, unit: Unit) -> None:
         if self._seen and ahead.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
-        if self._denial and beside.tells_where(self.units, self._denied_at, at, self.lexicon):
+        if self._denial and (
+            (unit.noun == SLEEVES and beside.modified(self.units, at))  # "no puffy sleeves"
+            or beside.tells_where(self.units, self._denied_at, at, self.lexicon)
+        ):
             self._seen += 1
             named = unit.noun or unit.tokens[-1].key in self.rules.parts
             if unit.term and unit.term.family != GARMENT and not named:
@@ -122,7 +125,8 @@ class Scope:
             if not self._less:
                 return  # "no short dresses" says nothing against dresses
             denied = False
-        if denied and not self._less and family == COLOR and beside.colors_part(self.units, at, self.lexicon):
+        of_part = family in (COLOR, LENGTH, "fit") and beside.colors_part(self.units, at, self.lexicon)
+        if denied and not self._less and of_part:
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))

@@ -591,6 +591,11 @@ make the neck round => round neck
 sleevles => sleeveless
 a v-neck, but not too deep => v-neck
 red, but not too deep => red
+no puffy sleeves => ?puffy
+white collar but no white sleeves => white, collar
+no tight sleeves =>
+less puffy sleeves => ?puffy
+does not have sleeves with lace => not long sleeve|short sleeve|three quarter sleeve, lace
 """
 )
 

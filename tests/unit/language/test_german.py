@@ -281,6 +281,9 @@ statt der Knöpfe am Kleid => not knopfleiste
 ändere die Farbe zu rot => rot
 ändere den Ausschnitt zu V-Ausschnitt => v-ausschnitt
 die Farbe ist zu rot => not rot
+keine weiten Ärmel =>
+keine schwarzen Ärmel =>
+kein enges Kleid => not eng
 """
 )
 
