@@ -11,6 +11,7 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
 _NECK, SLEEVES = "neck", "sleeves"
+_OF_PARTS = frozenset([COLOR, LENGTH, "fit"])  # families of words that may be about a part: "no tight sleeves"
 
 
 class ScopedUnit(NamedTuple):
@@ -125,8 +126,8 @@ class Scope:
             if not self._less:
                 return  # "no short dresses" says nothing against dresses
             denied = False
-        of_part = family in (COLOR, LENGTH, "fit") and beside.colors_part(self.units, at, self.lexicon)
-        if denied and not self._less and of_part:
+        of_part = denied and family in _OF_PARTS and not self._less
+        if of_part and beside.colors_part(self.units, at, self.lexicon):
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
@@ -136,8 +137,7 @@ class Scope:
 
     def _of_noun(self, at: int) -> Unit:
         """A word with the noun before it: "make the sleeves short" asks for short sleeves."""
-        unit = self.units[at]
-        before = self.units[at - 1]
+        unit, before = self.units[at], self.units[at - 1]
         near = unit.scaled or before.noun == _NECK or before.roles & {"copula", "toward"}
         for noun in self._nouns[-1:] if near else ():
             words = tuple(token.key for token in (*unit.tokens, *noun.tokens))
