@@ -93,8 +93,13 @@ def tells_where(units: Sequence[Unit], since: int, at: int, lexicon: Lexicon) ->
         if "where" in unit.roles:
             if "kind" in unit.roles:  # "pockets in the dress", but not "good in the dress"
                 return _is_part(units[number - 1], lexicon)
-            said = any(one.says or one.unknown for one in units[since + 1 : number])
-            return said or (since >= 0 and "not" not in units[since].roles)  # not "not big on bows"
+            said = units[since + 1 : number]
+            if any(one.says for one in said):
+                return (
+                    True  # "no bows on dresses"; and "no tassels on the dress", but not "not big on dresses"
+                )
+            definite = "there" in unit.roles or "article" in units[number + 1].roles
+            return definite and (any(one.unknown for one in said) or not units[since].roles & {"not", "less"})
         ends = unit.says and "article" in units[number + 1].roles
         if ends or not (unit.says or unit.unknown or unit.roles & within):
             return False

@@ -11,7 +11,9 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
 _NECK, SLEEVES = "neck", "sleeves"
-_OF_PARTS = frozenset([COLOR, LENGTH, "fit"])  # families of words that may be about a part: "no tight sleeves"
+_OF_PARTS = frozenset(
+    [COLOR, LENGTH, "fit"]
+)  # families of words that may be about a part: "no tight sleeves"
 
 
 class ScopedUnit(NamedTuple):
