@@ -62,6 +62,7 @@ class Sentence(Scope):
                 self.like_shown = True
                 equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
                 self.items = [item for item in self.items if item.unit.tokens != equal]
+                self._denial, self._less = "", False  # "not as short as this dress" denies no dress
         elif "complaint" in roles and (kind := clauses.complaint(self.units, at)):
             self._deny(kind)
             self._complains = True
