@@ -52,10 +52,14 @@ class Scope:
         self._denied_at = at
 
     def _deny_back(self, since: int) -> None:
+        """Deny what was said, but no garment beside something else: "red dresses are not for me"."""
+        said = [item for item in self.items[since:] if not self._tells_where(item.unit)]
+        kept = GARMENT if any(item.unit.term and item.unit.term.family != GARMENT for item in said) else None
         self.items[since:] = [
-            item if item.step else item._replace(denied=True)
-            for item in self.items[since:]
-            if not self._tells_where(item.unit)
+            item
+            if item.step or (item.unit.term and item.unit.term.family == kept)
+            else item._replace(denied=True)
+            for item in said
         ]
 
     def _border(self, comma: bool = False) -> None:

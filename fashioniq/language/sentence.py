@@ -208,7 +208,7 @@ class Sentence(Scope):
         if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
-                self._deny_back(len(self.items) - 1)  # "red no", "red is a no"
+                self._deny_back(self._removed(self.units[at]))  # "red no", "red is a no"
             elif at and self.units[at - 1].mark == ",":
                 self._corrected = len(self.items)  # "red, no, blue"
             return  # an answer: "no, red"

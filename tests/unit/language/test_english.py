@@ -594,6 +594,7 @@ red, but not too deep => red
 I'm not big on bows => not bow
 not impressed by the bow => not bow, ?impressed
 I hate bows on sleeves => not bow
+buttons on the sleeves no => not buttons
 no puffy sleeves => ?puffy
 white collar but no white sleeves => white, collar
 no tight sleeves =>

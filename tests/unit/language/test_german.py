@@ -286,6 +286,10 @@ kein Bock auf Taschen => not taschen, ?bock
 keine weiten Ärmel =>
 keine schwarzen Ärmel =>
 kein enges Kleid => not eng
+nicht so kurz wie dieses Kleid, in rot => like, length+, kleid, rot
+rote Kleider will ich nicht => not rot, kleid
+Kleider will ich nicht => not kleid
+die Bluse hat Taschen, das will ich nicht => bluse, not taschen
 """
 )
 
