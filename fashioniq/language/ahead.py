@@ -13,6 +13,11 @@ MODIFY = frozenset([COLOR, "pattern", "fabric"])  # families of words between "l
 _TURNS = frozenset(["assert", "copula", "more", "no", "not", "less", "without"])
 
 
+def place(units: Sequence[Unit], unit: Unit) -> int:
+    """Place of a unit among others."""
+    return next(number for number, one in enumerate(units) if one.start == unit.start)
+
+
 def next_said(units: Sequence[Unit], at: int) -> int | None:
     """The next unit that says something about a product, in the same part of the clause."""
     for number in range(at + 1, len(units)):

@@ -196,51 +196,11 @@ class Scope:
         )
 
     def _colors_part(self, unit: Unit) -> bool:
-        return (
-            unit.term is not None
-            and unit.term.family == COLOR
-            and beside.colors_part(self.units, self._place(unit), self.lexicon)
-        )
+        is_color = unit.term is not None and unit.term.family == COLOR
+        return is_color and beside.colors_part(self.units, ahead.place(self.units, unit), self.lexicon)
 
     def _tells_where(self, unit: Unit) -> bool:
-        return beside.tells_where(self.units, -1, self._place(unit), self.lexicon)
-
-    def _place(self, unit: Unit) -> int:
-        return next(number for number, one in enumerate(self.units) if one.start == unit.start)
-
-    def _shade(self) -> None:
-        """Make a step of lightness beside a wanted color a shade of it: "green but darker"."""
-        items, self.items = self.items, []
-        for item in items:
-            shaded = self._shaded(self.items[-1], item) if self.items else None
-            self.items[len(self.items) - bool(shaded) :] = [shaded or item]
-
-    def _shaded(self, one: ScopedUnit, other: ScopedUnit) -> ScopedUnit | None:
-        said, step = (other, one) if one.step else (one, other)
-        unit, (family, direction) = said.unit, step.step or ("", 0)
-        between = self.units[self._place(one.unit) + 1 : self._place(other.unit)]
-        ends = {"and"} if said is one else {"and", "but", "assert"}  # "darker with a red print"
-        if (
-            any(part.roles & ends or (part.mark and said is other) for part in between)
-            or (said.step or said.denied or step.denied or family != COLOR or not direction)
-            or (unit.term is None or unit.term.family != COLOR or unit.scaled)
-            or unit.tokens[0].key in self.rules.shades  # "light grey, not dark"
-            or beside.part_beside(self.units, self._place(step.unit), self.lexicon)
-            or self._colors_part(unit)
-        ):
-            return None
-        name = "light" if direction > 0 else "dark"
-        shade = next(word for word, english in self.rules.shades.items() if english == name)
-        words = (shade, *(token.key for token in unit.tokens))
-        terms = (self.lexicon.find(words), self.lexicon.color_of(words))
-        term = next((term for term in terms if term is not None and term.labels), unit.term)
-        if said is one and other.joint == "or":  # "red or darker"
-            return said._replace(
-                unit=unit._replace(term=unit.term._replace(labels=unit.term.labels | term.labels))
-            )
-        if term.labels == unit.term.labels <= self.lexicon.half(COLOR, -direction):
-            return step  # "the black is too dark"
-        return said._replace(unit=unit._replace(term=term))
+        return beside.tells_where(self.units, -1, ahead.place(self.units, unit), self.lexicon)
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""

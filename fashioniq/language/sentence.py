@@ -8,6 +8,7 @@ from fashioniq.language import ahead, clauses
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
+from fashioniq.language.shades import shaded
 from fashioniq.language.terms import GARMENT, LENGTH
 
 _PARTS = ("detail", "trim")  # families with which a denied list goes on after "and"
@@ -24,7 +25,7 @@ class Sentence(Scope):
             if at not in self._used:
                 self._read(at, unit)
         self._border()
-        self._shade()
+        self.items = shaded(self.items, self.units, lexicon)
 
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
