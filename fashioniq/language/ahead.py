@@ -96,6 +96,12 @@ def before_verb(units: Sequence[Unit], at: int) -> int | None:
     return number if number >= 0 else None
 
 
+def relative(units: Sequence[Unit], at: int) -> bool:
+    """Whether a clause that ends with its verb follows a comma: "kein Kleid, das rot ist"."""
+    clause = list(takewhile(lambda unit: not unit.mark, units[at + 1 :]))
+    return bool(clause) and "relative" in clause[0].roles and "assert" in clause[-1].roles
+
+
 def joined(units: Sequence[Unit], at: int) -> bool:
     """Whether "and" is between the last thing said and this place."""
     for unit in reversed(units[:at]):

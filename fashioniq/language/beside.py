@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fashioniq.language.ahead import MODIFY, asserts, next_said
+from fashioniq.language.ahead import MODIFY, asserts, next_said, relative
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, NAME
@@ -122,8 +122,9 @@ def inflected(units: Sequence[Unit], at: int) -> bool:
 def is_kind(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     """Whether a garment is of some kind: "short dresses", "a dress with lace"."""
     said = next_said(units, at)
-    after = said is not None and (
-        "kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon))
+    after = relative(units, at + 1) or (
+        said is not None
+        and ("kind" in units[at + 1].roles or (said == at + 1 and asserts(units[said], lexicon)))
     )
     return after or modified(units, at)
 

@@ -29,8 +29,10 @@ class Sentence(Scope):
 
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
-            if any("that" in other.roles for other in self.units[at + 1 : at + 2]):
-                return  # "schade, dass es keine Taschen hat"
+            if any("that" in other.roles for other in self.units[at + 1 : at + 2]) or (
+                self._denial and not self._seen and ahead.relative(self.units, at)
+            ):
+                return  # "schade, dass es keine Taschen hat", "kein Kleid, das rot ist"
             if unit.mark == ",":
                 self._joint = ","
                 if not (self._denial and ahead.listed(self.units, at, self._parts_listed())):
@@ -145,7 +147,7 @@ class Sentence(Scope):
             and ahead.next_said(self.units, at) == at + 1
         ):
             self._deny("less", at)
-        elif "so" in roles and self._denial in ("not", "except") and not self._seen:
+        elif "so" in roles and self._denial in ("not", "except") and (not self._seen or self._named(at)):
             self._less = True
         elif roles & {"assert", "more"}:
             if self._seen:
@@ -174,6 +176,16 @@ class Sentence(Scope):
             self._preferred = True
         elif roles & {"shade", "bad"} or unit.term is not None or unit.step or unit.noun:
             return False
+        return True
+
+    def _named(self, at: int) -> bool:
+        """Deny how something is, not the thing: "I don't want the dress so short"."""
+        last = self.items[-1]
+        thing = last.unit.noun or (last.unit.term is not None and last.unit.term.family == GARMENT)
+        about = thing and last.unit is self.units[at - 1] and ahead.next_said(self.units, at) == at + 1
+        if not about or ahead.scale_of(self.units[at + 1], self.lexicon) is None:
+            return False
+        self.items[-1] = last._replace(denied=False)
         return True
 
     def _parts_listed(self) -> Collection[str]:
@@ -206,7 +218,8 @@ class Sentence(Scope):
         following = (unit.term for unit in self.units[at + 1 : at + 3])
         if "few" in self.units[at].roles and any(term and term.family == GARMENT for term in following):
             return  # "there are hardly any red dresses"
-        if kind == "no" and (at + 1 == len(self.units) or self.units[at + 1].mark):
+        ends = at + 1 == len(self.units) or self.units[at + 1].mark
+        if kind == "no" and ends and not ahead.relative(self.units, at + 1):
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(self._removed(self.units[at]))  # "red no", "red is a no"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from .conftest import in_short, table
+from fashioniq.language.reader import Reader
+
+from .conftest import ENGLISH, in_short, lexicon_of, table
 
 REQUESTS = table(
     """
@@ -595,6 +597,10 @@ I'm not big on bows => not bow
 not impressed by the bow => not bow, ?impressed
 I hate bows on sleeves => not bow
 buttons on the sleeves no => not buttons
+I don't want the sleeves so long => sleeves-
+don't make the sleeves too tight => long sleeve|short sleeve|three quarter sleeve
+no belt yes pockets => not belt, pockets
+not more than 3 buttons on the front => buttons
 no puffy sleeves => ?puffy
 white collar but no white sleeves => white, collar
 no tight sleeves =>
@@ -607,3 +613,15 @@ does not have sleeves with lace => not long sleeve|short sleeve|three quarter sl
 @pytest.mark.parametrize(("phrase", "expected"), REQUESTS)
 def test_a_request_in_english(phrase, expected, english):
     assert in_short(english.read(phrase)) == expected
+
+
+def test_no_garment_is_denied_that_only_shall_not_be_so():
+    reader = Reader(lexicon_of(ENGLISH | {"garment": ["dress", "shirt", "skirt", "jeans", "jacket"]}, "en"))
+    for text, expected in {
+        "I don't want a dress that is red": "not red",
+        "no dresses which have buttons": "not buttons",
+        "I don't want the dress too short": "dress, length+",
+        "no buttons on the shirt": "not buttons",
+        "dresses are not for me": "not dress",
+    }.items():
+        assert in_short(reader.read(text)) == expected
