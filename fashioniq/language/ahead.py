@@ -156,8 +156,9 @@ def goes_on(units: Sequence[Unit], at: int) -> bool:
 
 
 def follows(units: Sequence[Unit], at: int, last: Unit) -> bool:
-    """Whether only an article is between the last thing said and this place."""
-    return at > 1 and "article" in units[at - 1].roles and units[at - 2] is last
+    """Whether only an article is between the last thing said and this place, and where that thing is."""
+    between = units[place(units, last) + 1 : at - 1]
+    return "article" in units[at - 1].roles and (not between or "where" in between[0].roles)
 
 
 def denies_list(units: Sequence[Unit], at: int, roles: Mapping[str, frozenset[str]]) -> bool:

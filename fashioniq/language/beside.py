@@ -100,7 +100,7 @@ def tells_where(units: Sequence[Unit], since: int, at: int, lexicon: Lexicon) ->
                 )
             definite = "there" in unit.roles or "article" in units[number + 1].roles
             return definite and (any(one.unknown for one in said) or not units[since].roles & {"not", "less"})
-        ends = unit.says and "article" in units[number + 1].roles
+        ends = "article" in units[number + 1].roles and "kind" not in unit.roles  # not "of the"
         if ends or not (unit.says or unit.unknown or unit.roles & within):
             return False
     return False

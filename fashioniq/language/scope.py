@@ -89,7 +89,7 @@ class Scope:
             (unit.noun == SLEEVES and beside.modified(self.units, at))  # "no puffy sleeves"
             or beside.tells_where(self.units, self._denied_at, at, self.lexicon)
         ):
-            self._seen += 1
+            self._seen = max(self._seen, 1)
             named = unit.noun or unit.tokens[-1].key in self.rules.parts
             if unit.term and unit.term.family != GARMENT and not named:
                 self._add(ScopedUnit(unit, joint=self._joint))

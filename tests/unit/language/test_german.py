@@ -278,6 +278,7 @@ Spitze, aber nicht an den Ärmeln => spitze
 ich stehe nicht auf Röcke => not rock, ?stehe
 die Schleife am Kleid gefällt mir nicht => not schleife
 statt der Knöpfe am Kleid => not knopfleiste
+statt der Knöpfe am Kleid ein Gürtel => not knopfleiste, gürtel
 ändere die Farbe zu rot => rot
 ändere den Ausschnitt zu V-Ausschnitt => v-ausschnitt
 die Farbe ist zu rot => not rot
