@@ -219,7 +219,8 @@ class Sentence(Scope):
         if "few" in self.units[at].roles and any(term and term.family == GARMENT for term in following):
             return  # "there are hardly any red dresses"
         ends = at + 1 == len(self.units) or self.units[at + 1].mark
-        if kind == "no" and ends and not ahead.relative(self.units, at + 1):
+        goes_on = "answer" not in self.units[at].roles and ahead.relative(self.units, at + 1)
+        if kind == "no" and ends and not goes_on:  # but "nichts, was rot ist"
             said = ahead.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(self._removed(self.units[at]))  # "red no", "red is a no"

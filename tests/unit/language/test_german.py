@@ -289,6 +289,7 @@ keine schwarzen Ärmel =>
 kein enges Kleid => not eng
 kein Kleid, das rot ist => not rot
 nichts, was rot ist => not rot
+nein, das was rot ist => rot
 kein Rock, die Bluse ist schön => not rock, bluse
 kein Gürtel, ja Taschen => not gürtel, taschen
 nicht mehr als zwei Knöpfe => knopfleiste
