@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from fashioniq.cli.commands.check_data import Checked
-from fashioniq.cli.commands.forget import Erasure
 from fashioniq.data.cards import Product
 from fashioniq.data.evaluations import CaptionMetrics
 from fashioniq.data.evaluations import ChatSearchMetrics
@@ -30,6 +29,7 @@ from fashioniq.runs import DialogEncoderRun
 from fashioniq.runs import GeneratorRun
 from fashioniq.runs import PredictorRun
 from fashioniq.runs import RetrieverRun
+from fashioniq.service.learning.forget import Erasure
 from fashioniq.service.learning.verdict import Gate
 from fashioniq.service.live_comparison import LiveComparison
 from fashioniq.systems import load as load

@@ -24,14 +24,12 @@ from sqlalchemy import event, insert
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
-from fashioniq.cli.commands import forget as forget_command
-from fashioniq.cli.commands import learn as learn_command
 from fashioniq.config import Forget, Learn
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.service.learning import run as learning
 from fashioniq.service.learning.export import read_sessions
-from fashioniq.service.learning.forget import carry_out
+from fashioniq.service.learning.forget import Erasure, carry_out, forget
 from fashioniq.service.learning.rules import Shop
 from fashioniq.service.learning.verdict import MeasureComparison, Verdict
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, engine, tables
@@ -218,11 +216,11 @@ class ShopWorld:
 
     def learn(self, out, fault=None):
         settings = Learn(database=self.url, run=self.root / self.start, out=out, min_targets=2)
-        return self.process(lambda: learn_command.run(settings), fault)
+        return self.process(lambda: learning.learn(settings), fault)
 
     def forget(self, fault=None, **options):
         settings = Forget(database=self.url, **options)
-        return self.process(lambda: forget_command.run(settings), fault)
+        return self.process(lambda: forget(settings), fault)
 
     def with_store(self, function, fault=None):
         """Call a function with the open database in a process, as the service does."""
@@ -238,7 +236,7 @@ class ShopWorld:
 
     def serve(self, fault=None):
         """What the start of the service does."""
-        return self.with_store(lambda store: forget_command.Erasure(not carry_out(store)), fault)
+        return self.with_store(lambda store: Erasure(not carry_out(store)), fault)
 
     def read(self):
         """Let a process read the database until `end_reading`."""

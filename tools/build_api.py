@@ -12,6 +12,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from fashioniq.cli.commands import place_of
 from fashioniq.config import COMMANDS
 from fashioniq.files import write_text
 
@@ -65,12 +66,9 @@ def _text(kind: Any, imports: set[str]) -> str:
 
 
 def _result(command: str) -> tuple[str, set[str]]:
-    """Type that `run` of a command returns, and the imports that it needs; `run` may be a function of another room."""
-    module, name = f"fashioniq.cli.commands.{command.replace('-', '_')}", "run"
-    for node in (tree := _tree(module)).body:
-        if isinstance(node, ast.ImportFrom) and node.names[0].asname == "run":
-            module, name = str(node.module), node.names[0].name
-            tree = _tree(module)
+    """Type that the function of a command returns, and the imports that it needs."""
+    module, name = place_of(command).split(":")
+    tree = _tree(module)
     run = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
     assert run.returns is not None
     names = {node.id for node in ast.walk(run.returns) if isinstance(node, ast.Name)}

@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import pkgutil
 import re
 import sys
 from argparse import ArgumentParser
@@ -71,8 +72,8 @@ def _run(arguments: list[str]) -> int:
         commands.check(settings)
     with running(["fashioniq", *arguments]):
         with _loading():
-            module = commands.module_of(command)
-        return int(getattr(module.run(settings), "failed", False))
+            run = pkgutil.resolve_name(commands.place_of(command))
+        return int(getattr(run(settings), "failed", False))
 
 
 @contextmanager

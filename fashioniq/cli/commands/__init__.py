@@ -1,8 +1,11 @@
-"""Commands, one per file: `run(settings)` calls the package once, prints the result, and returns it."""
+"""Commands, one per file: `run(settings)` calls the package once, prints the result, and returns it.
 
-import importlib
+Those that are one function of another room have no file, but a line in `ELSEWHERE`.
+"""
+
 import inspect
 import logging
+import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +14,22 @@ from fashioniq import compat, config
 from fashioniq.config.parser import flattened, settings_of
 from fashioniq.options import flag
 from fashioniq.provenance import running
+
+ELSEWHERE = {
+    "compare": "fashioniq.evaluation.comparison:compare",
+    "compare-live": "fashioniq.service.live_comparison:compare_live",
+    "eval-captions": "fashioniq.evaluation.captions:evaluate_captions",
+    "eval-chatsearch": "fashioniq.evaluation.chatsearch:evaluate",
+    "eval-requests": "fashioniq.evaluation.requests:evaluate",
+    "forget": "fashioniq.service.learning.forget:forget",
+    "learn": "fashioniq.service.learning.run:learn",
+    "make-dialogues": "fashioniq.evaluation.dialogue_files:make_dialogues",
+}
+
+
+def place_of(command: str) -> str:
+    """Module and name of the function that runs a command."""
+    return ELSEWHERE.get(command, f"{__name__}.{command.replace('-', '_')}:run")
 
 
 def check(settings: Any) -> None:
@@ -27,11 +46,6 @@ def check(settings: Any) -> None:
     check_inputs(settings)
 
 
-def module_of(command: str) -> Any:
-    """Import the module of a command."""
-    return importlib.import_module(f"fashioniq.cli.commands.{command.replace('-', '_')}")
-
-
 def function_of(command: str) -> Callable[..., Any]:
     """The command as a function, whose arguments are its options; it prints and returns the result."""
 
@@ -41,7 +55,7 @@ def function_of(command: str) -> Callable[..., Any]:
         settings: Any = settings_of(kind, options)
         check(settings)
         with running(["fashioniq", command, *_words(options)]):
-            return module_of(command).run(settings)
+            return pkgutil.resolve_name(place_of(command))(settings)
 
     call.__name__ = call.__qualname__ = command.replace("-", "_")
     call.__doc__ = f"{inspect.getdoc(kind)}\n\nThe arguments are the options of `fashioniq {command}`."

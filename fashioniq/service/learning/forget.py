@@ -3,6 +3,7 @@
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from fashioniq.config import Forget
 from fashioniq.files import UserError, one_line
@@ -10,11 +11,17 @@ from fashioniq.service.learning.export import check_here, remove_erased
 from fashioniq.service.store import ExportRow, Replaced, Store, Unavailable
 
 
-def forget(settings: Forget) -> bool:
+class Erasure(NamedTuple):
+    """Result of an erasure; `failed` if some of the training data could not be reached."""
+
+    failed: bool
+
+
+def forget(settings: Forget) -> Erasure:
     """Erase conversations, also in the training data that hold them, and print the models trained on them.
 
-    Return whether this could be done everywhere; what could not is tried again by the next call. Raises UserError if
-    there is no such conversation, no such training data, or no database.
+    What could not be reached is tried again by the next call. Raises UserError if there is no such conversation, no
+    such training data, or no database.
     """
     with closing(Store.open(settings.database, create=False)) as store:
         for id in settings.deleted:
@@ -28,7 +35,7 @@ def forget(settings: Forget) -> bool:
             print(f"erased {store.erase_client(settings.client)} conversations in the database")
         complete = carry_out(store)
         _name_models(store)
-        return complete
+        return Erasure(failed=not complete)
 
 
 def carry_out(store: Store) -> bool:

@@ -1,7 +1,7 @@
 """One training at a time writes the folder of a run; a second one is refused and names the first."""
 
-import importlib
 import os
+import pkgutil
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -14,6 +14,7 @@ import torch
 
 from fashioniq import config
 from fashioniq.cli import COMMANDS
+from fashioniq.cli.commands import place_of
 from fashioniq.files import UserError
 from fashioniq.locks import exclusive
 from fashioniq.training.folder import alone, folder_of
@@ -28,33 +29,33 @@ def settings_of(kind, **options):
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_every_training_is_refused_while_another_writes_its_run(name, tmp_path):
-    module = importlib.import_module(f"fashioniq.cli.commands.{name.replace('-', '_')}")
+    run = pkgutil.resolve_name(place_of(name))
     settings = settings_of(TRAININGS[name], data=tmp_path / "nothing", run=tmp_path / "run")
     with (
         exclusive(tmp_path / "run"),
         pytest.raises(UserError, match=rf"another process is writing to .*run \(process {os.getpid()}, "),
     ):
-        module.run(settings)
+        run(settings)
     assert len(TRAININGS) == 7
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_every_training_is_refused_at_the_start_if_its_run_is_a_file(name, tmp_path):
-    module = importlib.import_module(f"fashioniq.cli.commands.{name.replace('-', '_')}")
+    run = pkgutil.resolve_name(place_of(name))
     (tmp_path / "dresses.csv").write_text("id")
     settings = settings_of(TRAININGS[name], data=tmp_path / "nothing", run=tmp_path / "dresses.csv")
     with pytest.raises(UserError, match=r"dresses\.csv is not a folder"):
-        module.run(settings)
+        run(settings)
     assert (tmp_path / "dresses.csv").read_text() == "id"
 
 
 def test_learn_is_refused_while_another_writes_its_folder(tmp_path):
-    from fashioniq.cli.commands.learn import run
+    from fashioniq.service.learning.run import learn
 
     settings = config.Learn(run=tmp_path / "run", out=tmp_path / "out", database="sqlite:///none.db")
     with exclusive(settings.out), pytest.raises(UserError, match=r"another process is writing to .*out"):
-        run(settings)
+        learn(settings)
 
 
 @alone

@@ -1,5 +1,0 @@
-"""`fashioniq compare`."""
-
-from fashioniq.evaluation.comparison import compare as run
-
-__all__ = ["run"]

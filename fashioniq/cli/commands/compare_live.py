@@ -1,5 +1,0 @@
-"""`fashioniq compare-live`."""
-
-from fashioniq.service.live_comparison import compare_live as run
-
-__all__ = ["run"]

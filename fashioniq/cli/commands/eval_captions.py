@@ -1,5 +1,0 @@
-"""`fashioniq eval-captions`."""
-
-from fashioniq.evaluation.captions import evaluate_captions as run
-
-__all__ = ["run"]

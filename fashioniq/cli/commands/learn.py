@@ -1,5 +1,0 @@
-"""`fashioniq learn`."""
-
-from fashioniq.service.learning.run import learn as run
-
-__all__ = ["run"]
