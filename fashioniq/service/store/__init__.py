@@ -4,7 +4,6 @@ SQLite and PostgreSQL have the same tables and the same behavior.
 """
 
 from fashioniq.service.store.catalog import ProductsAndModels
-from fashioniq.service.store.experiments import ExperimentTable
 from fashioniq.service.store.exports import Exports
 from fashioniq.service.store.keys import Keys
 from fashioniq.service.store.privacy import Privacy
@@ -51,7 +50,7 @@ __all__ = [
 ]
 
 
-class Store(Sessions, Privacy, Exports, ProductsAndModels, ExperimentTable, Keys):
+class Store(Sessions, Privacy, Exports, ProductsAndModels, Keys):
     """Database of the service; `Store.open(url)` opens it.
 
     Its methods may be called from several threads. Each raises Unavailable if the database fails, and then

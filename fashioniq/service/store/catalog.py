@@ -1,29 +1,28 @@
-"""Products of the shop, and the models that serve each category."""
+"""Products of the shop, the models that serve each category, and comparisons of two models in service."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Subquery, bindparam, delete, func, insert, select, update
 
 from fashioniq.files import UserError
 from fashioniq.service.store.database import Database, each, find, reads, those_in, writes
 from fashioniq.service.store.engine import available
-from fashioniq.service.store.rows import ModelRow, ProductRow
-from fashioniq.service.store.tables import category_model, product
+from fashioniq.service.store.rows import ExperimentRow, ModelRow, ProductRow
+from fashioniq.service.store.tables import category_model, experiment, product, session
 
 
 class ProductsAndModels(Database):
-    """Products and models."""
+    """Products, models, and experiments, of which a category has one at a time."""
 
     @writes
     def add_products(
         self, connection: Connection, category: str, products: Sequence[ProductRow]
     ) -> list[str]:
         """Store products, or replace those of the same id; return "created" or "updated" for each."""
-        ids = {one.id for one in products}
-        same = product.c.category == category
-        known = those_in(connection, product.c.id, ids, same, product.c.deleted_at.is_(None))
+        same, there = product.c.category == category, product.c.deleted_at.is_(None)
+        known = those_in(connection, product.c.id, {one.id for one in products}, same, there)
         results, rows, revision = [], {}, _next_revision(connection)
         for one in products:
             results.append("updated" if one.id in known or one.id in rows else "created")
@@ -90,12 +89,11 @@ class ProductsAndModels(Database):
             raise UserError(f"there is no model {id}; register it first")
         if found[0].active_from and not found[0].retired_at:
             return found[0]
-        now = self.now()
-        others = update(category_model).where(category_model.c.category == found[0].category, *_ACTIVE)
-        connection.execute(others.values(retired_at=now))
-        activated = update(category_model).where(category_model.c.id == id)
-        connection.execute(activated.values(active_from=now, retired_at=None))
-        return replace(found[0], active_from=now, retired_at=None)
+        now, others = self.now(), category_model.c.category == found[0].category
+        connection.execute(update(category_model).where(others, *_ACTIVE).values(retired_at=now))
+        active = {"active_from": now, "retired_at": None}
+        connection.execute(update(category_model).where(category_model.c.id == id).values(active))
+        return replace(found[0], **active)
 
     def active_model(self, category: str) -> ModelRow | None:
         """The model that serves a category, or None."""
@@ -116,9 +114,70 @@ class ProductsAndModels(Database):
         order = category_model.c.registered_at, category_model.c.id
         return find(connection, ModelRow, category_model.c.category == category, order=order)
 
+    @writes
+    def begin_experiment(self, connection: Connection, new: ExperimentRow) -> None:
+        """Store an experiment. Raises UserError if another one of its category is running."""
+        for other in find(connection, ExperimentRow, experiment.c.category == new.category, _RUNNING):
+            raise UserError(
+                f"{other.challenger} is compared with {other.running} already; end that by --end {new.category}"
+            )
+        connection.execute(insert(experiment).values(asdict(new)))
+
+    @writes
+    def end_experiment(self, connection: Connection, id: str, verdict: str) -> ExperimentRow:
+        """End an experiment, unless it has ended: the first verdict stays. Return it as it is stored."""
+        ended = {"ended_at": self.now(), "verdict": verdict}
+        connection.execute(update(experiment).where(experiment.c.id == id, _RUNNING).values(ended))
+        return find(connection, ExperimentRow, experiment.c.id == id)[0]
+
+    @reads
+    def running_experiments(self, connection: Connection) -> list[ExperimentRow]:
+        """Experiments that have not ended."""
+        return find(connection, ExperimentRow, _RUNNING)
+
+    @reads
+    def is_full(self, connection: Connection, one: ExperimentRow) -> bool:
+        """Whether an experiment has as many conversations that count as it may have, one of each client."""
+        of_it = session.c.experiment == one.id
+        every, known = func.count(), func.count(session.c.client)
+        clients = every - known + func.count(session.c.client.distinct())
+        # clients are counted only where there are enough conversations, as the index alone does not tell them
+        return all(
+            (connection.scalar(select(count).where(of_it)) or 0) >= one.most for count in (every, clients)
+        )
+
+    @reads
+    def count_later(self, connection: Connection, id: str) -> int:
+        """Number of conversations of an experiment that do not count, as their client had an earlier one."""
+        places = places_of_clients(id)
+        return connection.scalar(select(func.count()).select_from(places).where(places.c.place > 1)) or 0
+
+    def experiment(self, id: str) -> ExperimentRow | None:
+        """An experiment, or None."""
+        return self.one(ExperimentRow, experiment.c.id == id)
+
+    @reads
+    def experiments(self, connection: Connection, category: str) -> list[ExperimentRow]:
+        """Experiments of a category, oldest first."""
+        order = experiment.c.started_at, experiment.c.id
+        return find(connection, ExperimentRow, experiment.c.category == category, order=order)
+
 
 _ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)
+_RUNNING = experiment.c.ended_at.is_(None)
 
 
 def _next_revision(connection: Connection) -> int:
     return (connection.scalar(select(func.max(product.c.revision))) or 0) + 1
+
+
+def places_of_clients(id: str) -> Subquery:
+    """Ids of the conversations of an experiment whose consent was not withdrawn, and their place from 1 among those of
+    their client. One without a client is the first of its own.
+    """
+    place = func.row_number().over(
+        partition_by=func.coalesce(session.c.client, session.c.id),
+        order_by=(session.c.created_at, session.c.id),
+    )
+    measured = session.c.experiment == id, session.c.consent != "none"
+    return select(session.c.id, place.label("place")).where(*measured).subquery()

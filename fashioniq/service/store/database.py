@@ -136,8 +136,7 @@ class Database:
 
     def one(self, kind: type[R], *where: Any) -> R | None:
         """A row as a struct, or None."""
-        found = self.read(lambda connection: find(connection, kind, *where))
-        return found[0] if found else None
+        return next(iter(self.read(lambda connection: find(connection, kind, *where))), None)
 
     def write(self, work: Work[T]) -> T:
         """Result of a function that writes; its changes are durable when this returns.
@@ -218,19 +217,15 @@ def find(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any
 def each(connection: Connection, kind: type[R], *where: Any, order: Iterable[Any] = ()) -> Iterator[R]:
     """The same rows, read one after the other. Raises Unavailable for a value that is not of its type."""
     table = _TABLES[kind]
-    columns = [table.c[name] for name in kind.__struct_fields__]
-    statement: Select[Any] = select(*columns).where(*where).order_by(*order)
-    rows = iter(connection.execute(statement.execution_options(yield_per=_AT_ONCE)))
-    while True:
-        try:
-            if (row := next(rows, None)) is None:
-                return
-            found = msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
-        except (TypeError, ValueError) as error:  # of times and JSON; their texts may have words of persons
-            raise Unavailable(
-                f"expected valid values in the table {table.name}, found others; restore the database from a backup"
-            ) from error
-        yield found
+    asked: Select[Any] = select(*(table.c[name] for name in kind.__struct_fields__)).where(*where)
+    rows = connection.execute(asked.order_by(*order).execution_options(yield_per=_AT_ONCE))
+    try:
+        for row in rows:
+            yield msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind)
+    except (TypeError, ValueError) as error:  # of times and JSON; their texts may have words of persons
+        raise Unavailable(
+            f"expected valid values in the table {table.name}, found others; restore the database from a backup"
+        ) from error
 
 
 def those_in(

@@ -52,8 +52,7 @@ class Privacy(Database):
             secrets = connection.scalars(select(secret.c.value).where(secret.c.epoch != ERASED))
             hashes = [hashed(composed(client_id), value) for value in secrets]
             ids = list(connection.scalars(select(session.c.id).where(session.c.client.in_(hashes))))
-            self._erase(connection, ids, always=True)
-            return len(ids)
+            return self._erase(connection, ids, always=True)
 
         erased = self.write(work)
         clear_files(self.engine)
@@ -69,8 +68,7 @@ class Privacy(Database):
         """Everything stored about a session except hashes of secrets, as JSON values. Empty without a session."""
 
         def rows(table: Any, chosen: Any, order: Any) -> list[dict[str, Any]]:
-            hidden = ("token_sha256", "request_hmac")
-            columns = [one for one in table.c if one.name not in hidden]
+            columns = [one for one in table.c if one.name not in ("token_sha256", "request_hmac")]
             found = connection.execute(select(*columns).where(chosen).order_by(order))
             return [msgspec.to_builtins(dict(row._mapping)) for row in found]
 
@@ -96,8 +94,7 @@ class Privacy(Database):
 
         def sessions(connection: Connection) -> int:
             ids = list(connection.scalars(select(session.c.id).where(*old).limit(_AT_ONCE)))
-            self._erase(connection, ids, always=False)
-            return len(ids)
+            return self._erase(connection, ids, always=False)
 
         while deleted := self.write(sessions):
             counts["sessions"] += deleted
@@ -105,10 +102,10 @@ class Privacy(Database):
         self.finish_erasures(swept=True)
         return counts
 
-    def _erase(self, connection: Connection, ids: Sequence[str], always: bool) -> None:
-        """Delete sessions, and remember the hash of each, or of those in an export."""
+    def _erase(self, connection: Connection, ids: Sequence[str], always: bool) -> int:
+        """Delete sessions, and remember the hash of each, or of those in an export; return their number."""
         if not ids:
-            return
+            return 0
         one: Any = bindparam("erased")
         for rows in (delete(picture).where(_pictures_of(one)), delete(session).where(session.c.id == one)):
             connection.execute(rows, [{"erased": id} for id in ids])
@@ -116,8 +113,8 @@ class Privacy(Database):
         if not always:
             remembered = those_in(connection, export_session.c.subject_hmac, remembered)
         if new := remembered - those_in(connection, erasure.c.subject_hmac, remembered):
-            values = [{"subject_hmac": subject, "at": self.now()} for subject in new]
-            connection.execute(insert(erasure), values)
+            connection.execute(insert(erasure), [{"subject_hmac": one, "at": self.now()} for one in new])
+        return len(ids)
 
     def finish_erasures(self, swept: bool = False) -> bool:
         """Remove deleted rows from the files of SQLite, if sessions were erased since it was last done, or `swept`.
@@ -190,11 +187,11 @@ def made_secret(connection: Connection, epoch: int) -> bytes:
     return value
 
 
-def subjects(connection: Connection, session_ids: Iterable[str]) -> dict[str, str]:
-    """Ids of sessions by the hashes that remain after they are erased."""
+def subjects(connection: Connection, texts: Iterable[str]) -> dict[str, str]:
+    """Ids of sessions, or other texts, by their hashes that never change, and remain after sessions are erased."""
     value = secret_of(connection, ERASED)
     assert value is not None, "the first migration creates it"
-    return {hashed(id, value): id for id in session_ids}
+    return {hashed(text, value): text for text in texts}
 
 
 def request_hmac(connection: Connection, key: str | None, sha256: str | None) -> str | None:
@@ -204,9 +201,8 @@ def request_hmac(connection: Connection, key: str | None, sha256: str | None) ->
     """
     if key is None or sha256 is None:
         return None
-    value = secret_of(connection, ERASED)
-    assert value is not None, "the first migration creates it"
-    return hashed(sha256, value)
+    (stored,) = subjects(connection, [sha256])
+    return stored
 
 
 def are_erased(connection: Connection, session_ids: Sequence[str]) -> set[str]:

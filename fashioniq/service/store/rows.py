@@ -85,7 +85,9 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for one in self.shown:
             numbers = [value for key, value in one.items() if key != "id"]
-            if not isinstance(one.get("id"), str) or not all(map(_is_number, numbers)):
+            # JSON has NaN, and integers of any size
+            are_numbers = all(isinstance(number, int | float) and abs(number) < 1e300 for number in numbers)
+            if not isinstance(one.get("id"), str) or not are_numbers:
                 raise ValueError("a product that was shown has no id, or no number where one belongs")
 
 
@@ -167,10 +169,6 @@ class ExperimentRow(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not (0 < self.error < 1 and self.most > 0):
             raise ValueError("an experiment has no rule that can end it")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and -1e300 < value < 1e300  # JSON has NaN, and integers of any size
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):

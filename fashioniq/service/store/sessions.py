@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
+from fashioniq.service.store.catalog import places_of_clients
 from fashioniq.service.store.database import Database, find, reads, those_in, writes
-from fashioniq.service.store.experiments import places_of_clients
 from fashioniq.service.store.privacy import are_erased, request_hmac, subjects
 from fashioniq.service.store.rows import (
     Consent,
@@ -49,8 +49,8 @@ class Sessions(Database):
         if are_erased(connection, [new.id]):
             raise Gone(new.id)
         request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
-        values = asdict(new) | {"consent_at": new.created_at} | request
-        connection.execute(insert(session).values(values))
+        first_consent = {"consent_at": new.created_at}
+        connection.execute(insert(session).values(asdict(new) | first_consent | request))
         return new, _insert_turn(connection, first, None, None)
 
     def session(self, id: str) -> SessionRow | None:
@@ -118,12 +118,10 @@ class Sessions(Database):
         if that call had another `sha256`, TurnConflict if the last turn is not `after`, and Gone if the
         session was erased or has ended.
         """
-        in_session = turn.c.session_id == new.session_id
-        if stored := _by_key(connection, turn.c.query_id, key, sha256, in_session):
-            return find(connection, TurnRow, turn.c.query_id == stored)[0]
+        if stored := _turn_by_key(connection, new.session_id, key, sha256):
+            return stored
         _touch(connection, new.session_id, new.created_at)
-        last = select(func.max(turn.c.n)).where(in_session, turn.c.undone_at.is_(None))
-        present = connection.scalar(last) or 0
+        present = connection.scalar(select(func.max(turn.c.n)).where(*_live(new.session_id))) or 0
         if after is not None and after != present:
             raise TurnConflict(present)
         return _insert_turn(connection, replace(new, n=present + 1), key, sha256)
@@ -136,8 +134,7 @@ class Sessions(Database):
 
         Raises KeyReused if it had another `sha256`.
         """
-        stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
-        return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
+        return _turn_by_key(connection, session_id, key, sha256)
 
     @writes
     def undo(self, connection: Connection, session_id: str, n: int) -> list[TurnRow]:
@@ -147,8 +144,7 @@ class Sessions(Database):
         """
         now = self.now()
         _touch(connection, session_id, now)
-        of_session = [turn.c.session_id == session_id, turn.c.undone_at.is_(None)]
-        connection.execute(update(turn).where(*of_session, turn.c.n >= n).values(undone_at=now))
+        connection.execute(update(turn).where(*_live(session_id), turn.c.n >= n).values(undone_at=now))
         return _live_turns(connection, session_id)
 
     @writes
@@ -163,8 +159,8 @@ class Sessions(Database):
             raise Gone(id)
         if consent != "training":
             held = export_session.c.subject_hmac.in_(subjects(connection, [id]))
-            withdrawn = update(export_session).where(held, export_session.c.withdrawn_at.is_(None))
-            connection.execute(withdrawn.values(withdrawn_at=now))
+            not_yet = export_session.c.withdrawn_at.is_(None)
+            connection.execute(update(export_session).where(held, not_yet).values(withdrawn_at=now))
 
     @writes
     def add_events(self, connection: Connection, events: Sequence[EventRow]) -> list[str]:
@@ -172,9 +168,9 @@ class Sessions(Database):
 
         Duplicate events have the id of another event; unknown ones refer to no turn of their session.
         """
-        queries = {one.query_id for one in events}
-        asked = select(turn.c.query_id, turn.c.session_id).where(turn.c.query_id.in_(queries))
-        sessions = {query: owner for query, owner in connection.execute(asked)}
+        asked = turn.c.query_id.in_({one.query_id for one in events})
+        found = connection.execute(select(turn.c.query_id, turn.c.session_id).where(asked))
+        sessions = {query: owner for query, owner in found}
         seen = those_in(connection, event.c.event_id, {one.event_id for one in events})
         created, results = [], []
         for one in events:
@@ -218,14 +214,24 @@ def _by_key(
 
 def _touch(connection: Connection, session_id: str, at: datetime) -> None:
     """Set the time of the last activity. Raises Gone if the session was erased."""
-    active = update(session).where(session.c.id == session_id).values(last_at=at)
-    if not connection.execute(active).rowcount:
+    if not connection.execute(update(session).where(session.c.id == session_id).values(last_at=at)).rowcount:
         raise Gone(session_id)
 
 
+def _turn_by_key(
+    connection: Connection, session_id: str, key: str | None, sha256: str | None
+) -> TurnRow | None:
+    stored = _by_key(connection, turn.c.query_id, key, sha256, turn.c.session_id == session_id)
+    return find(connection, TurnRow, turn.c.query_id == stored)[0] if stored else None
+
+
+def _live(session_id: str) -> Any:
+    """Conditions for the turns of a session that were not undone."""
+    return turn.c.session_id == session_id, turn.c.undone_at.is_(None)
+
+
 def _live_turns(connection: Connection, session_id: str) -> list[TurnRow]:
-    where = turn.c.session_id == session_id, turn.c.undone_at.is_(None)
-    return find(connection, TurnRow, *where, order=[turn.c.n])
+    return find(connection, TurnRow, *_live(session_id), order=[turn.c.n])
 
 
 def _insert_turn(connection: Connection, new: TurnRow, key: str | None, sha256: str | None) -> TurnRow:
