@@ -54,9 +54,12 @@ class _Trained(msgspec.Struct, kw_only=True):
     provenance: Provenance | UnsetType = UNSET
 
 
-class _WithWords(_Trained, kw_only=True):
+class _OfCategory(_Trained, kw_only=True):
     kind: str
     category: str
+
+
+class _WithWords(_OfCategory, kw_only=True):
     attrs: bool
     model: str
     sizes: dict[str, Any]
@@ -113,12 +116,10 @@ class DialogEncoderRun(_Trained, kw_only=True):
     data: DialoguesOrigin
 
 
-class PredictorRun(_Trained, kw_only=True):
+class PredictorRun(_OfCategory, kw_only=True):
     """model.json of an attribute predictor. `category` is "all" for the first stage, of all garments."""
 
     KIND: ClassVar[str] = "attribute predictor"
-    kind: str
-    category: str
     encoder: str
     image_size: int
     attribute_words: list[str]
@@ -128,7 +129,7 @@ class PredictorRun(_Trained, kw_only=True):
     coverage: dict[str, float] | UnsetType = UNSET
 
 
-class GeneratorRun(_Trained, kw_only=True):
+class GeneratorRun(_OfCategory, kw_only=True):
     """model.json of a picture generator.
 
     `evaluation` has the shares of the words that an attribute predictor finds in its pictures, and is unset without
@@ -136,8 +137,6 @@ class GeneratorRun(_Trained, kw_only=True):
     """
 
     KIND: ClassVar[str] = "generator"
-    kind: str
-    category: str
     sizes: dict[str, Any]
     words: list[str]
     types: list[str]
@@ -167,12 +166,10 @@ class ChatSearcherRun(_Trained, kw_only=True):
     data: DialoguesOrigin
 
 
-class ZeroShotRun(_Trained, kw_only=True):
+class ZeroShotRun(_OfCategory, kw_only=True):
     """model.json of a search without training; `shown` is the weight of the product talked about."""
 
     KIND: ClassVar[str] = "zero-shot search"
-    kind: str
-    category: str
     encoder: str
     features: StoreIdentity
     data: CatalogOrigin
@@ -232,6 +229,11 @@ def kind_of(run: Path) -> str:
             "`fashioniq train-retriever`"
         )
     return str(read_json(run / "model.json", "the model of the run", dict).get("kind"))
+
+
+def is_zero_shot(run: Path) -> bool:
+    """Whether a folder has the run of a search without training."""
+    return (run / "model.json").exists() and kind_of(run) == ZeroShotRun.KIND
 
 
 def read_run(run: Path, kind: type[R]) -> R:

@@ -19,7 +19,7 @@ from fashioniq.language.statements import StatementCheck
 from fashioniq.models.device import pick_device
 from fashioniq.models.linear import LastShown, NoVectors
 from fashioniq.models.retriever import BaseRetriever
-from fashioniq.runs import CatalogOrigin, RetrieverRun, ZeroShotRun, kind_of, read_run, zero_shot
+from fashioniq.runs import CatalogOrigin, RetrieverRun, is_zero_shot, read_run, zero_shot
 from fashioniq.runs.trained import load_retriever
 from fashioniq.runs.training_data import data_of
 from fashioniq.runs.wording import scored_by
@@ -53,7 +53,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
     Raises UserError if a file is missing or does not match the run.
     """
-    trained = not (_is_baseline(run) or _is_zero_shot(run))
+    trained = not (_is_baseline(run) or is_zero_shot(run))
     if trained:
         read_run(run, RetrieverRun)  # first, because a wrong --run is more likely than missing data
     catalog, store = data_of(run, options.data, options.category, options.features)
@@ -85,15 +85,14 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
         )
     # the features are checked when they are embedded, before anything is written
     items = split_items(catalog, store, options.split, read=False).to(device)
-    exclude_shown = options.exclude_shown
-    if exclude_shown is None:
-        exclude_shown = about.exclude_shown and not recorded
+    as_trained = about.exclude_shown and not recorded
+    exclude_shown = as_trained if options.exclude_shown is None else options.exclude_shown
     if exclude_shown and options.turns > len(items):
         raise UserError(
             f"--exclude-shown with --turns {options.turns} needs {options.turns} products, found "
             f"{len(items)}; give fewer --turns"
         )
-    if about.exclude_shown and not exclude_shown and not recorded:
+    if as_trained and not exclude_shown:
         print(f"note: {run} was trained with --exclude-shown; without it, products may be shown again")
     return EvaluationInputs(
         catalog=catalog,
@@ -108,7 +107,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
 
 def users_of_training(run: Path) -> tuple[list[str], str | None]:
     """Users that a retriever was trained with, and its first captioner, None without one."""
-    if _is_baseline(run) or _is_zero_shot(run):
+    if _is_baseline(run) or is_zero_shot(run):
         return [], None
     about = read_run(run, RetrieverRun)
     return list(dict.fromkeys([*([about.user] if about.user else []), *about.users])), about.user
@@ -123,10 +122,6 @@ def allows_bm25(options: EvalDialogs) -> bool:
 
 def _is_baseline(run: Path) -> bool:
     return str(run) in BASELINES and not run.exists()
-
-
-def _is_zero_shot(run: Path) -> bool:
-    return not _is_baseline(run) and (run / "model.json").exists() and kind_of(run) == ZeroShotRun.KIND
 
 
 def _without_training(catalog: Catalog, store: FeatureStore) -> RetrieverRun:
@@ -151,13 +146,12 @@ def facts_of(
     index: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Metadata of the dialogs for metrics.json."""
-    encoder = parts.store.encoder
     return {
         "data": str(parts.catalog.root),
         "category": parts.catalog.category,
         "split": options.split,
         "coverage": len(parts.items) / len(parts.catalog.ids(options.split)),
-        "features": encoder,
+        "features": parts.store.encoder,
         "store": str(parts.store.root),
         "pictures": parts.catalog.pictures_behind(parts.store.facts.of_words),
         "fingerprint": parts.catalog.fingerprint(),

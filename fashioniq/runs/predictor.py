@@ -38,8 +38,7 @@ class PictureFeatures:
         _check_origin(store, predictor)
         self.words, self._size, self._device = about.attribute_words, about.image_size, pick_device(device)
         self._head = model.head
-        bfloat16 = store.facts.precision == "bfloat16"
-        self._encode = Encoding(model, model.encoder, self._device, bfloat16)
+        self._encode = Encoding(model, model.encoder, self._device, store.facts.precision == "bfloat16")
 
     @torch.inference_mode()
     def __call__(self, pictures: Sequence[Image.Image]) -> Tensor:

@@ -95,8 +95,8 @@ def search_space(
         "model": loaded.identity.encoder,
         "weights": str(weights or "its own"),
         "store": str(opened.root),
+        **({"limit": loaded.limit} if loaded.limit < UNLIMITED else {}),
     }
-    about |= {"limit": loaded.limit} if loaded.limit < UNLIMITED else {}
     return SearchSpace(items.ids, items.embedded(unit).to(device), loaded, about)
 
 

@@ -93,8 +93,7 @@ def load_simulator(
     if samples == 1:
         return Simulator(captioner, words, beams), about
     listener = load_listener(run / LISTENER, category, store)
-    agree = about.captions_true is not UNSET and about.captions_true >= RELIABLE
-    kept = truth if agree else None
+    kept = truth if about.captions_true is not UNSET and about.captions_true >= RELIABLE else None
     return Simulator(captioner, words, samples=samples, listener=listener, truth=kept), about
 
 
@@ -197,8 +196,6 @@ def new_chatsearcher(
 ) -> tuple[ChatSearcher, ChatTokens]:
     """A ChatSearcher with random weights, but those of its pretrained language model, and its tokens."""
     config, of_data = ChatSearcherConfig.of_sizes("chatsearcher", sizes)
-    tokenizer: Words | Pieces
-    language: CausalLanguageModel
     if language_model:
         language, tokenizer = _language_model(language_model, half and tune != "all")
     else:
@@ -215,7 +212,7 @@ def new_chatsearcher(
     return model, ChatTokens(tokenizer, language.ids, config.image_tokens, config.max_tokens)
 
 
-def _language_model(name: str, half: bool) -> tuple[CausalLanguageModel, Pieces]:
+def _language_model(name: str, half: bool) -> tuple[CausalLanguageModel, Words | Pieces]:
     if not Path(name).is_dir():
         use_cache_if_offline()
     try:
