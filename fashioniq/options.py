@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def option(
 
 def required(help: str, *, reads: str | None = None) -> Any:
     """Field without a default."""
-    return field(metadata={"help": help, "reads": reads})
+    return option(MISSING, help, reads=reads)
 
 
 def metadata_of(kind: type, name: str) -> Mapping[str, Any]:

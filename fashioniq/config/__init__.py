@@ -1,6 +1,5 @@
 """Settings of the commands: one dataclass per command, one field per option. It does not import torch."""
 
-from fashioniq.config.conversations import TrainChatsearcher
 from fashioniq.config.data import (
     CaptionPairs,
     CheckData,
@@ -43,7 +42,13 @@ from fashioniq.config.retrievers import (
 from fashioniq.config.searches import EvalChatsearch, EvalRequests, EvalSingleTurn
 from fashioniq.config.service import ApiKey, CompareLive, Demo, Export, Forget, Learn, Serve
 from fashioniq.config.shared import check, option, required
-from fashioniq.config.training import TrainAttributes, TrainCaptioner, TrainGenerator, Training
+from fashioniq.config.training import (
+    TrainAttributes,
+    TrainCaptioner,
+    TrainChatsearcher,
+    TrainGenerator,
+    Training,
+)
 
 JOBS: dict[str, dict[str, type]] = {  # commands and their options, by what they are for
     "Prepare": {

@@ -25,7 +25,6 @@ from fashioniq.config.shared import (
     refuse,
     required,
 )
-from fashioniq.files import UserError
 
 
 @dataclass(kw_only=True)
@@ -70,10 +69,12 @@ class Asking(Questioning, Prompted, OnDevice, Seeded, EndpointOptions):
 
     def validate(self) -> None:
         known = self.questioners()
-        if self.questioner not in known and not plugins.is_from_outside("askers", self.questioner):
-            raise UserError(
-                f"--questioner: expected {', '.join(known)} or an asker of your own, found {self.questioner}"
+        refuse(
+            (
+                self.questioner not in known and not plugins.is_from_outside("askers", self.questioner),
+                f"--questioner: expected {', '.join(known)} or an asker of your own, found {self.questioner}",
             )
+        )
 
 
 PEOPLE = ("person", "page")  # who type at the terminal, or on a page of this machine
@@ -118,10 +119,12 @@ class MakeDialogues(Batched, InFolder, Asking):
 
     def validate(self) -> None:
         super().validate()
-        if self.answerer not in ANSWERERS and not plugins.is_from_outside("users", self.answerer):
-            raise UserError(
-                f"expected {', '.join(ANSWERERS)} or a user of your own, found {self.answerer}; correct --answerer"
+        refuse(
+            (
+                self.answerer not in ANSWERERS and not plugins.is_from_outside("users", self.answerer),
+                f"expected {', '.join(ANSWERERS)} or a user of your own, found {self.answerer}; correct --answerer",
             )
+        )
 
 
 @dataclass(kw_only=True)

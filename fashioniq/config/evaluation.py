@@ -11,12 +11,12 @@ from fashioniq.config.shared import (
     OnDevice,
     Scored,
     Seeded,
+    Speaking,
     Verified,
     WithFeaturesOfRun,
     option,
     required,
 )
-from fashioniq.config.training import Speaking
 from fashioniq.files import UserError
 
 Split = Literal["train", "val", "test"]

@@ -112,11 +112,13 @@ class Generation:
 
     def validate(self) -> None:
         """Raise UserError for unknown weights."""
-        if self.fusion_weights not in NAMED_WEIGHTS and not numbers(self.fusion_weights):
-            raise UserError(
+        refuse(
+            (
+                self.fusion_weights not in NAMED_WEIGHTS and not numbers(self.fusion_weights),
                 f"expected {', '.join(NAMED_WEIGHTS)}, or numbers from 0 to 1 separated by commas, found "
-                f"{self.fusion_weights}; correct --fusion-weights"
+                f"{self.fusion_weights}; correct --fusion-weights",
             )
+        )
 
 
 def numbers(weights: str) -> list[float]:

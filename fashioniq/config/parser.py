@@ -16,12 +16,6 @@ from fashioniq.options import section as option_section
 from fashioniq.yaml_files import read_yaml
 
 S = TypeVar("S")
-_WITHOUT = {
-    "alias": None,
-    "positional": None,
-    "part": None,
-    "research": False,
-}  # metadata that a required option lacks
 _RESEARCH = "research options"
 
 
@@ -135,8 +129,7 @@ def settings_of(kind: type[S], given: Mapping[str, Any]) -> S:
     if unknown := values.keys() - _options(kind).keys():
         raise TypeError(f"unknown option {min(unknown)}{did_you_mean(min(unknown), _options(kind))}")
     try:
-        made: S = _made(kind, _converted(kind, values))
-        return made
+        return typing.cast(S, _made(kind, _converted(kind, values)))
     except ValueError as error:
         raise UserError(str(error)) from error
 
@@ -179,12 +172,8 @@ def with_parts(kind: type, given: Callable[[str], list[str]]) -> type:
                 section, dot, of_section = name.partition(".")
                 if dot:  # the name of the part is one of its options
                     own = _with_field(own, of_section, str, option(value, known["help"], part=part))
-                added = (
-                    section if dot else f"{name}_options",
-                    own,
-                    option_section(own, f"options of {value}"),
-                )
-                kind = _with_field(kind, *added)
+                added = option_section(own, f"options of {value}")
+                kind = _with_field(kind, section if dot else f"{name}_options", own, added)
                 break
     return kind
 
@@ -229,21 +218,17 @@ def _options(
             found |= _options(typing.cast(type, own), known["help"], f"{field.name}.")
         else:
             more = {"name": prefix + field.name, "section": section}
-            found[prefix + field.name] = own, field, {**_WITHOUT, **known, **more}
+            found[prefix + field.name] = own, field, {**known, **more}
     return found
 
 
 def _made(kind: type, values: Mapping[str, Any]) -> Any:
-    hints, own = typing.get_type_hints(kind), dict[str, Any]()
-    for name, value in values.items():
-        section, dot, rest = name.partition(".")
-        if dot:
-            own.setdefault(section, {})[rest] = value
-        else:
-            own[name] = value
-    return kind(
-        **{name: _made(hints[name], one) if is_dataclass(hints[name]) else one for name, one in own.items()}
-    )
+    own = {name: value for name, value in values.items() if "." not in name}
+    for section in {name.partition(".")[0] for name in values.keys() - own.keys()}:
+        start = f"{section}."
+        inside = {name.removeprefix(start): one for name, one in values.items() if name.startswith(start)}
+        own[section] = _made(typing.get_type_hints(kind)[section], inside)
+    return kind(**own)
 
 
 def _converted(kind: type, values: Mapping[str, Any], shown: Callable[[str], str] = str) -> dict[str, Any]:

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fashioniq.config.shared import CATALOGS, CATEGORY, DATA, WithFeatures, option, refuse, section
+from fashioniq.config.shared import CATALOGS, CATEGORY, DATA, Speaking, WithFeatures, option, refuse, section
 from fashioniq.config.training import (
     SCORES_WITHOUT_ATTRS,
     OfWords,
-    Speaking,
     Training,
     WithScores,
     run_folder,

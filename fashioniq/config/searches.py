@@ -166,12 +166,13 @@ class EvalChatsearch(Verified, OnDevice, Seeded, Batched, OfConversations):
     @property
     def methods(self) -> list[str]:
         """The methods of --method, or all that have what they need, in the order of the table."""
-        lacking = {"chatsearcher"} if not self.run else set()
-        lacking |= {"retriever"} if not self.retriever else set()
-        lacking |= {"text", "both", "concatenation"} if not self.encoder else set()
-        return [
-            name for name in CHATSEARCH_METHODS if name in (self.method or {*CHATSEARCH_METHODS} - lacking)
-        ]
+        needed = {
+            "chatsearcher": self.run,
+            "retriever": self.retriever,
+            **dict.fromkeys(("text", "both", "concatenation"), self.encoder),
+        }
+        possible = [name for name in CHATSEARCH_METHODS if needed.get(name, True)]
+        return [name for name in CHATSEARCH_METHODS if name in (self.method or possible)]
 
 
 @dataclass(kw_only=True)

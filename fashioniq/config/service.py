@@ -135,8 +135,7 @@ class CompareLive(InDatabase):
     out: Path | None = option(None, "HTML page of the comparisons (default: none)")
 
     def validate(self) -> None:
-        if self.run and self.end:
-            raise UserError("--run begins a comparison and --end ends one; give one of them")
+        refuse((self.run and self.end, "--run begins a comparison and --end ends one; give one of them"))
 
 
 @dataclass(kw_only=True)

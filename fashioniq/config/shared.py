@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fashioniq.models.configs import DRAWN, DRAWN_IN_TRAINING
 from fashioniq.options import check, flag, option, refuse, required, section
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Scored",
     "Searched",
     "Seeded",
+    "Speaking",
     "Verified",
     "WithFeatures",
     "WithFeaturesOfRun",
@@ -224,4 +226,28 @@ class OfConversations:
     data: Path = option(Path("data/conversations"), "folder of make-conversations")
     features: list[str] = option(
         [], "feature stores of the items; those of an encoder of queries may be among them"
+    )
+
+
+@dataclass(kw_only=True)
+class Speaking:
+    """Options of simulated dialogs."""
+
+    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
+    samples: int | None = option(
+        None,
+        "captions that a captioner draws at each turn, of which it says the one by which a linear retriever fitted to "
+        f"the recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training "
+        f"{DRAWN_IN_TRAINING}, or 1 with --beam)",
+        least=1,
+        research=True,
+    )
+    beam: int = option(1, "beam width of a captioner; more than 1 replaces --samples", least=1, research=True)
+    word_noise: float = option(
+        0.0,
+        "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
+        "in equal parts",
+        least=0,
+        below=1,
+        research=True,
     )

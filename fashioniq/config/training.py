@@ -9,6 +9,7 @@ from fashioniq.config.shared import (
     Decoding,
     InFolder,
     OfAnyCategory,
+    OfConversations,
     OnDevice,
     Seeded,
     WithFeatures,
@@ -16,42 +17,16 @@ from fashioniq.config.shared import (
     refuse,
     section,
 )
-from fashioniq.files import UserError
 from fashioniq.models.configs import (
-    DRAWN,
-    DRAWN_IN_TRAINING,
     SMALL,
     CaptionerConfig,
+    ChatSearcherConfig,
     DenoiserConfig,
 )
 
 PEAK = 0.0025  # largest learning rate of a captioner for few pairs
 
 SCORES_WITHOUT_ATTRS = "--predictor gives scores of attributes; give --attrs, too, or leave it out"
-
-
-@dataclass(kw_only=True)
-class Speaking:
-    """Options of simulated dialogs."""
-
-    turns: int = option(5, "turns per dialog, fewer than 1,000", least=1, below=1000)
-    samples: int | None = option(
-        None,
-        "captions that a captioner draws at each turn, of which it says the one by which a linear retriever fitted to "
-        f"the recorded captions ranks the target best; 1 is greedy (paper) (default: {DRAWN}, in training "
-        f"{DRAWN_IN_TRAINING}, or 1 with --beam)",
-        least=1,
-        research=True,
-    )
-    beam: int = option(1, "beam width of a captioner; more than 1 replaces --samples", least=1, research=True)
-    word_noise: float = option(
-        0.0,
-        "share of the simulated user's words that are corrupted: dropped, swapped with a neighbor or negated, "
-        "in equal parts",
-        least=0,
-        below=1,
-        research=True,
-    )
 
 
 def run_folder(default: str, attrs: bool = False) -> Any:
@@ -235,8 +210,76 @@ class TrainGenerator(Decoding, OfAnyCategory, Training):
     )
 
     def validate(self) -> None:
-        if self.image_size % self.model.patch:
-            raise UserError(
+        refuse(
+            (
+                self.image_size % self.model.patch,
                 f"--model.patch is {self.model.patch}, which does not divide --image-size {self.image_size}; "
-                "use a divisor of the picture size"
+                "use a divisor of the picture size",
             )
+        )
+
+
+@dataclass(kw_only=True)
+class TrainChatsearcher(OfConversations, OfWords, Training):
+    """Train a ChatSearcher: a causal language model that finds pictures in conversations of words and pictures."""
+
+    run: Path | None = run_folder("runs/chatsearcher-STAGE")
+    stage: Literal["captions", "conversations"] = option(
+        "conversations",
+        "captions: a caption and its picture in any order, all of it is predicted (stage 1); conversations: what "
+        "the assistant says and shows is predicted (stage 2)",
+    )
+    init_from: Path | None = option(
+        None,
+        "run of another stage that training starts from, whose sizes and language model replace those given; or a "
+        "BLIP-2 (a folder of transformers, or a checkpoint of LAVIS), whose Q-Former becomes the perceiver",
+        reads="chatsearcher or file",
+    )
+    language_model: str | None = option(
+        None,
+        "causal language model by folder or Hugging Face name, such as a LLaMA or Qwen (default: a small decoder of "
+        "whole words, trained from scratch)",
+    )
+    tune: Literal["all", "lora", "frozen"] = option(
+        "all",
+        "weights of the language model that are trained: all (paper), low-rank additions (needs the package peft), "
+        "or none (as in FROMAGe); what is not trained is in bfloat16 on a GPU",
+        research=True,
+    )
+    model: ChatSearcherConfig = section(ChatSearcherConfig, "sizes of the ChatSearcher")
+    negatives: Literal["queue", "batch", "full"] = option(
+        "queue",
+        "negatives of a picture: a queue of the latest pictures (paper), the batch, or all items of train",
+        research=True,
+    )
+    queue: int = option(1000, "length of the queue in pictures", least=1, below=10**7, research=True)
+    subtasks: list[str] = option(
+        [], "sub-tasks whose conversations are trained on (default: t i m)", research=True
+    )
+    held_out: float = option(
+        0.1,
+        "share of the items of train whose conversations choose the best epoch",
+        least=0.01,
+        below=0.9,
+        research=True,
+    )
+    learning_rate: float | None = option(
+        None,
+        "AdamW learning rate; linear warmup over 3 % of the steps, then cosine decay to zero (default: 1e-3 for "
+        "captions and 5e-4 for conversations; with --language-model 2e-5 and 2e-6 as in the paper)",
+        least=0,
+        research=True,
+    )
+    epochs: int = 20
+
+    def validate(self) -> None:
+        refuse(
+            (
+                set(self.subtasks) - {"t", "i", "m"},
+                f"expected some of t, i and m in --subtasks, found {' '.join(self.subtasks)}; correct it",
+            ),
+            (
+                self.devices * self.num_nodes > 1,
+                "a ChatSearcher is trained on one device; leave out --devices and --num-nodes",
+            ),
+        )
