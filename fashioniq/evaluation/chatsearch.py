@@ -35,7 +35,7 @@ from fashioniq.files import UserError, checksum, together, write_json, write_jso
 from fashioniq.metrics.measures import ranks_of_scores
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
-from fashioniq.report.conversations import Results, write_samples_page
+from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import csv_table, latex_table
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.systems.chatsearch import Found, VectorSearch, searches
@@ -189,8 +189,7 @@ def _write(
         one for task in tasks.values() for one in chance.sample(task.samples, min(SHOWN, len(task.samples)))
     ]
     total = sum(metrics.samples.values())
-    results = Results(tables, best)
-    write_samples_page(out / "report.html", data.folder, data.items, shown, total, results=results)
+    write_samples_page(out / "report.html", data.folder, data.items, shown, total, tables=tables, found=best)
     write_json(out / "metrics.json", metrics.plain())
 
 

@@ -24,8 +24,7 @@ from fashioniq.metrics.chat import HITS
 from fashioniq.metrics.measures import measure, per_dialog
 from fashioniq.metrics.significance import SAMPLES, per_target, tested
 from fashioniq.report.compare_page import write_compare_page
-from fashioniq.report.tables import csv_table, latex_table, print_table
-from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
+from fashioniq.report.tables import csv_table, latex_table, print_table, turns_csv, turns_latex, turns_text
 
 MEASURE = {"turn": "R@10", "round": HITS}  # compared by default
 BY_TURN = {"turn": ("P", "R@10", "R@50"), "round": (HITS, "R@10", "P")}  # of Fashion IQ's tables, of ChatIR's

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.conversation_records import SUBTASKS, ConversationItem, ConversationSample, TurnPicture
@@ -19,18 +19,6 @@ _KINDS = {
 }
 
 
-class Results(NamedTuple):
-    """Results of a search: tables with their names and headers, and by sample id the 0-based rank of the target and
-    the ids of the best items.
-    """
-
-    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()
-    found: Mapping[str, tuple[int, Sequence[str]]] = {}
-
-
-NO_RESULTS = Results()
-
-
 def write_samples_page(
     path: Path,
     folder: Path,
@@ -38,24 +26,25 @@ def write_samples_page(
     samples: Sequence[ConversationSample],
     total: int,
     *,
-    results: Results = NO_RESULTS,
+    tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = (),
+    found: Mapping[str, tuple[int, Sequence[str]]] | None = None,
 ) -> None:
     """Write the page of these samples, at most 120; `total` is the number of all samples of the folder.
 
-    With results, their tables come first, and each sample has the items found. Raises UserError if the page cannot
-    be written.
+    Of a search, tables with their names and headers come first, and each sample has what was `found`: by its id the
+    0-based rank of the target, and the ids of the best items. Raises UserError if the page cannot be written.
     """
-    shown = samples[:MAX_DIALOGS]
+    shown, best = samples[:MAX_DIALOGS], found or {}
     used = dict.fromkeys(
         name
         for sample in shown
-        for name in (*sample.pictures, sample.target, *results.found.get(sample.id, (0, ()))[1])
+        for name in (*sample.pictures, sample.target, *best.get(sample.id, (0, ()))[1])
     )
     images = {name: folder / items[name].image for name in used if items[name].image}
     products = ProductTable(ItemCards(images, {name: items[name].caption for name in used}))
     articles = [_article(number, sample, products) for number, sample in enumerate(shown)]
     for sample, article in zip(shown, articles, strict=True):
-        rank, names = results.found.get(sample.id, (0, ()))
+        rank, names = best.get(sample.id, (0, ()))
         article |= {
             "place": rank + 1,
             "found": [(products.card(name), name == sample.target) for name in names],
@@ -70,8 +59,8 @@ def write_samples_page(
     write_page(
         path,
         "conversations.html",
-        title="Search in conversations" if results.tables else "Conversations that lead to a product",
-        tables=results.tables,
+        title="Search in conversations" if tables else "Conversations that lead to a product",
+        tables=tables,
         shown=len(shown),
         total=total,
         writers=", ".join(dict.fromkeys(sample.source.writer for sample in shown)),

@@ -31,14 +31,13 @@ def write_live_page(
             {product.id: product.attributes for product in products},
         )
     )
-    found = [(cards.card(product.id), product.id, product.id == offered) for product in products]
     write_page(
         path,
         "live.html",
         title="Chat",
         said=said,
         question=question,
-        found=found,
+        found=[(cards.card(product.id), product.id, product.id == offered) for product in products],
         products=cards,
         ended=ended,
         drawn=cards.drawn(drawn) if drawn else None,

@@ -47,18 +47,19 @@ class _Line(NamedTuple):
 def turn_plot(turns: Sequence[Mapping[str, Any]]) -> Plot:
     """Line plot of P, R@50 and R@10 in percent over the turns. A measure missing in any turn is left out."""
     styles = (("P", _FIRST, "o"), ("R@50", _THIRD, "s"), ("R@10", _SECOND, "^"))
-    return _line_plot(
-        [line for key, colour, marker in styles for line in _line(key, turns, colour=colour, marker=marker)]
-    )
+    return _turns_plot([("", key, turns, style) for key, *style in styles])
 
 
 def versus_plot(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> Plot:
     """Line plot of P and R@10 in percent over the turns of two runs, A solid and B dashed."""
-    lines: list[_Line] = []
-    for key, marker in (("P", "o"), ("R@10", "^")):
-        lines += _line(key, first, colour=_FIRST, marker=marker, run="A")
-        lines += _line(key, second, colour=_SECOND, marker=marker, run="B", dash="--")
-    return _line_plot(lines)
+    runs = ("A ", first, _FIRST, "-"), ("B ", second, _SECOND, "--")
+    return _turns_plot(
+        [
+            (run, key, turns, [colour, marker, dash])
+            for key, marker in (("P", "o"), ("R@10", "^"))
+            for run, turns, colour, dash in runs
+        ]
+    )
 
 
 def rounds_plot(rounds: Mapping[str, Sequence[float]], first: int = 0, unit: str = "round") -> Plot:
@@ -75,21 +76,15 @@ def rounds_plot(rounds: Mapping[str, Sequence[float]], first: int = 0, unit: str
     return _line_plot(lines, unit)
 
 
-def _line(
-    key: str, turns: Sequence[Mapping[str, Any]], *, colour: str, marker: str, run: str = "", dash: str = "-"
-) -> list[_Line]:
-    if not turns or not all(key in turn for turn in turns):
-        return []
-    return [
-        _Line(
-            name=f"{run} {key}".strip(),
-            turns=[turn["turn"] for turn in turns],
-            values=[turn[key] for turn in turns],
-            colour=colour,
-            marker=marker,
-            dash=dash,
-        )
-    ]
+def _turns_plot(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]], Sequence[str]]]) -> Plot:
+    """Line plot of a measure of each run, with its style, where all turns have it."""
+    return _line_plot(
+        [
+            _Line(run + key, [turn["turn"] for turn in turns], [turn[key] for turn in turns], *style)
+            for run, key, turns, style in lines
+            if turns and all(key in turn for turn in turns)
+        ]
+    )
 
 
 def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
@@ -107,9 +102,8 @@ def _line_plot(lines: Sequence[_Line], unit: str = "turn") -> Plot:
             )
         for line, height in zip(lines, _spread([line.values[-1] for line in lines]), strict=True):
             name = line.name if len(line.name) <= _LABEL else f"…{line.name[1 - _LABEL :]}"
-            text = f"{name}  {line.values[-1]:.2f}"
             axes.annotate(
-                text,
+                f"{name}  {line.values[-1]:.2f}",
                 (line.turns[-1], height),
                 (9, 0),
                 textcoords="offset points",
@@ -179,10 +173,14 @@ def rank_histograms(columns: Mapping[str, Sequence[int]], gallery: int) -> Bars:
     last = max([gallery, *(rank + 1 for ranks in columns.values() for rank in ranks)])
     ends = [step for step in _RANK_STEPS if step < last] + [last]
     starts = [1, *(end + 1 for end in ends[:-1])]
-    rows = []
-    for start, end in zip(starts, ends, strict=True):
-        counts = [sum(start <= rank + 1 <= end for rank in ranks) for ranks in columns.values()]
-        rows.append(BarRow(f"{start:,}" if start == end else f"{start:,}–{end:,}", end <= 10, counts))
+    rows = [
+        BarRow(
+            f"{start:,}" if start == end else f"{start:,}–{end:,}",
+            end <= 10,
+            [sum(start <= rank + 1 <= end for rank in ranks) for ranks in columns.values()],
+        )
+        for start, end in zip(starts, ends, strict=True)
+    ]
     return Bars(list(columns), rows, max([1, *(count for row in rows for count in row.counts)]))
 
 
@@ -220,11 +218,10 @@ def _for_page(text: str, name: str, description: str) -> Plot:
     text = re.sub(
         r"<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL
     )
-    box = re.search(r'viewBox="([^"]+)"', text)
+    box, *_ = re.findall(r'viewBox="([^"]+)"', text)
     inside = text[text.index(">") + 1 :].replace("xlink:href=", "href=")
     inside = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", inside)
     inside = re.sub(r"font-family: [^;\"]+;? ?", "", inside)
     for fixed, ours in _PAGE_COLOURS.items():
         inside = inside.replace(fixed, ours)
-    assert box is not None, "Matplotlib writes a viewBox"
-    return Plot(box[1], description, Markup(inside.strip().removesuffix("</svg>")))
+    return Plot(box, description, Markup(inside.strip().removesuffix("</svg>")))

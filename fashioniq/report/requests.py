@@ -86,10 +86,12 @@ def _article(number: int, one: JudgedRequest, kind: str, products: ProductTable)
 def needs_of(truth: RequestTruth) -> list[str]:
     """What results must have, and must not have, in words."""
     needs = [
-        " or ".join([*words[:ALTERNATIVES], *(["another"] if len(words) > ALTERNATIVES else [])])
-        for words in truth.wanted
+        *(
+            " or ".join([*words[:ALTERNATIVES], *(["another"] if len(words) > ALTERNATIVES else [])])
+            for words in truth.wanted
+        ),
+        *(f"not {word}" for word in truth.denied),
     ]
-    needs += [f"not {word}" for word in truth.denied]
     if truth.price_most is not None:
         needs.append(f"at most {truth.price_most / 100:.2f} {truth.currency}")
     if truth.size is not None:

@@ -109,13 +109,13 @@ class Conversation:
             print(f"unknown words{ignored}: {', '.join(dict.fromkeys(request.unknown))}")
         for said, meant in request.changed:
             print(f"{said} → {meant}")
-        named = None
-        if live is self.live and live.system.shows_items:
-            named = live.system.named(words, [product.id for product in self.products])
+        shown = [product.id for product in self.products]
         if request.others and live.system.shows_items:
-            later = live.pass_over([product.id for product in self.products])
+            later = live.pass_over(shown)
+        elif live is self.live and live.system.shows_items:
+            later = live.say(words, about=live.system.named(words, shown))
         else:
-            later = live.say(words, about=named)
+            later = live.say(words)
         if request.limits != OfferLimits():
             for name in later.unlimited:
                 print(unknown_of_all(name))

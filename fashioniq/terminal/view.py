@@ -1,24 +1,32 @@
-"""View of a live dialog: a table of products, and their pictures in the terminal or on a page."""
+"""View of a live dialog: a table of products, and their pictures on a page, or in the terminal with the graphics
+protocols of kitty and iTerm2.
+"""
 
+import base64
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
+from typing import Literal, TextIO
+
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from fashioniq.data.cards import Product
 from fashioniq.data.catalog_files import LONGEST_TITLE
-from fashioniq.data.images import written_as
+from fashioniq.data.images import UnreadableImage, load_image, written_as
 from fashioniq.data.sanitize import clean
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.report.tables import print_table
-from fashioniq.terminal.pictures import escape_sequence, picture_row, protocol_of
 
 ATTRIBUTES = 4  # attribute words shown per product
 TITLE = 60  # characters of a title
-
-
+SIDE = 160  # pixels per side of a picture
+ROWS = 8  # height of a row of pictures in terminal lines
+CHUNK = 4096  # base64 characters per escape sequence of kitty
+Protocol = Literal["kitty", "iterm2"]
 NONE_LEFT = "No product is within these limits."
 
 
@@ -101,3 +109,53 @@ class View:
         if not self._page_written:
             print(f"Pictures: {self.page.resolve().as_uri()}")
         self._page_written = True
+
+
+def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
+    """Protocol of the terminal of a stream; None for files, tmux, screen and other terminals."""
+    if (
+        not stream.isatty()
+        or "TMUX" in environment
+        or environment.get("TERM", "").startswith(("screen", "tmux"))
+    ):
+        return None
+    program = environment.get("TERM_PROGRAM", "")
+    if "KITTY_WINDOW_ID" in environment or "kitty" in environment.get("TERM", "") or program == "ghostty":
+        return "kitty"
+    if program in ("iTerm.app", "WezTerm") or environment.get("LC_TERMINAL") == "iTerm2":
+        return "iterm2"
+    return None
+
+
+def picture_row(products: Sequence[Product]) -> bytes:
+    """PNG of the products' pictures side by side with their numbers; grey for an unreadable picture."""
+    row = Image.new("RGB", (SIDE * len(products), SIDE), "white")
+    draw, font = ImageDraw.Draw(row), ImageFont.load_default(20)
+    for column, product in enumerate(products):
+        row.paste(_picture(product), (column * SIDE, 0))
+        draw.text((column * SIDE + 6, 4), str(column + 1), "black", font, stroke_width=3, stroke_fill="white")
+    return written_as(row, "PNG")
+
+
+def escape_sequence(png: bytes, protocol: Protocol) -> str:
+    """Escape sequence that draws a PNG at the cursor, ROWS lines high."""
+    data = base64.b64encode(png).decode("ascii")
+    if protocol == "iterm2":
+        return f"\033]1337;File=inline=1;size={len(png)};height={ROWS};preserveAspectRatio=1:{data}\a\n"
+    chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
+    heads = [f"a=T,f=100,r={ROWS},", *[""] * (len(chunks) - 1)]
+    last = len(chunks) - 1
+    drawn = (
+        f"\033_G{head}m={int(number < last)};{chunk}\033\\"
+        for number, (head, chunk) in enumerate(zip(heads, chunks, strict=True))
+    )
+    return "".join(drawn) + "\n"
+
+
+def _picture(product: Product) -> Image.Image:
+    try:
+        if product.picture is None:
+            raise UnreadableImage("no picture")
+        return ImageOps.pad(load_image(product.picture), (SIDE - 4, SIDE), color="white")
+    except UnreadableImage:
+        return Image.new("RGB", (SIDE - 4, SIDE), "lightgrey")

@@ -42,7 +42,7 @@ def undrawn(monkeypatch):
     monkeypatch.setattr(
         "fashioniq.report.plots._svg", lambda name, description, *_: Plot("0 0 1 1", description, Markup())
     )
-    monkeypatch.setattr("fashioniq.report.curves._save", lambda figure, path: path.write_bytes(b""))
+    monkeypatch.setattr("fashioniq.report.training_plots._save", lambda figure, path: path.write_bytes(b""))
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.terminal.conversation import Conversation
-from fashioniq.terminal.pictures import ROWS, SIDE, escape_sequence, picture_row, protocol_of
-from fashioniq.terminal.view import print_products
+from fashioniq.terminal.view import ROWS, SIDE, escape_sequence, picture_row, print_products, protocol_of
 
 
 class Screen(io.StringIO):

@@ -1,5 +1,7 @@
 """`fashioniq train-attributes`."""
 
+from contextlib import suppress
+
 import numpy as np
 
 from fashioniq.config import TrainAttributes
@@ -7,9 +9,14 @@ from fashioniq.data.images import UnreadableImage
 from fashioniq.data.labelled import YES
 from fashioniq.data.photos import load_photo
 from fashioniq.metrics.attributes import TOP
-from fashioniq.report.contact_sheets import Cell, write_contact_sheet
-from fashioniq.report.curves import OF_ATTRIBUTES, read_epochs, write_attribute_curves
 from fashioniq.report.tables import print_table, ten_of
+from fashioniq.report.training_plots import (
+    OF_ATTRIBUTES,
+    Cell,
+    read_epochs,
+    write_attribute_curves,
+    write_contact_sheet,
+)
 from fashioniq.runs import PredictorRun, read_run
 from fashioniq.training.attributes import TrainedStage, train_attributes
 from fashioniq.training.folder import Trained
@@ -30,12 +37,10 @@ def _write_plots(trained: TrainedStage) -> None:
     write_attribute_curves(folder / "curves.png", read_epochs(folder, OF_ATTRIBUTES), figures["chance"])
     words, cells = np.array(facts["attribute_words"]), []
     for row in np.unique(np.linspace(0, len(val) - 1, ON_SHEET).astype(int)):
-        try:
-            image, _ = load_photo(val.photos[row])
-        except UnreadableImage:  # it became unreadable during training
-            continue
         best_K = np.argsort(-scores_NA[row], kind="stable")[:TOP]
-        cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
+        with suppress(UnreadableImage):  # it became unreadable during training
+            image, _ = load_photo(val.photos[row])
+            cells.append(Cell(image, words[val.labels_NA[row] == YES].tolist(), words[best_K].tolist()))
     counted = f"{len(cells)} of {len(val)} pictures of val ({facts['pictures']})"
     title = f"Attributes of {facts['category']}, epoch {figures['epoch']}: {counted}"
     write_contact_sheet(folder / "contact_sheet.jpg", f"{title}; ✓ predicted correctly", cells)

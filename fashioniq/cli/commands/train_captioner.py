@@ -1,7 +1,7 @@
 """`fashioniq train-captioner`."""
 
 from fashioniq.config import TrainCaptioner
-from fashioniq.report.curves import read_epochs, write_captioner_curves
+from fashioniq.report.training_plots import read_epochs, write_captioner_curves
 from fashioniq.runs import CaptionerRun
 from fashioniq.training.captioner import train_captioner
 from fashioniq.training.folder import Trained

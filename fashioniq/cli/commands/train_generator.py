@@ -3,8 +3,8 @@
 from typing import Any
 
 from fashioniq.config import TrainGenerator
-from fashioniq.report.contact_sheets import write_pairs
 from fashioniq.report.tables import one_decimal, print_table
+from fashioniq.report.training_plots import write_pairs
 from fashioniq.runs import GeneratorRun
 from fashioniq.training.folder import Trained
 from fashioniq.training.generator import TrainedGenerator, train_generator

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fashioniq.report.contact_sheets import Cell, write_contact_sheet
 from fashioniq.report.tables import ten_of
+from fashioniq.report.training_plots import Cell, write_contact_sheet
 
 
 def greenish(image, box):

@@ -2,7 +2,7 @@ import pytest
 from matplotlib.axes import Axes
 from PIL import Image
 
-from fashioniq.report.curves import read_epochs, write_attribute_curves, write_captioner_curves
+from fashioniq.report.training_plots import read_epochs, write_attribute_curves, write_captioner_curves
 
 
 def rows_of(epochs, *types):

@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pytest
 
-from fashioniq.report.turns_table import turns_csv, turns_latex, turns_text
+from fashioniq.report.tables import turns_csv, turns_latex, turns_text
 
 GOLDEN = """\
 measure  model               turn 1         turn 2           mean
