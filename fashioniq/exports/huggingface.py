@@ -4,7 +4,6 @@ The folder is a run that all commands accept, with its wording. Nothing is uploa
 """
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -81,9 +80,12 @@ def _card(name: str, about: RetrieverRun, found: list[TurnMetrics]) -> ModelCard
         data,
         str(CARD),
         name=name,
-        about=_plain(about),
+        about=msgspec.to_builtins(about),
         results=[
-            _plain(one) | _plain(one.facts) | {"of_training": _of_training(one, about)} for one in found
+            msgspec.to_builtins(one)
+            | msgspec.to_builtins(one.facts)
+            | {"of_training": _of_training(one, about)}
+            for one in found
         ],
         measures=MEASURES,
     )
@@ -96,8 +98,3 @@ def _of_training(metrics: TurnMetrics, about: RetrieverRun) -> bool:
     return user in (*about.users, about.user) or any(
         name in about.users and kind in user for name, kind in recorded
     )
-
-
-def _plain(struct: msgspec.Struct) -> dict[str, Any]:
-    content: dict[str, Any] = msgspec.to_builtins(struct)
-    return content

@@ -24,6 +24,7 @@ from fashioniq.files import (
 )
 from fashioniq.loop.gallery import Gallery
 from fashioniq.models.retriever import BaseRetriever
+from fashioniq.options import refuse
 from fashioniq.plugins import is_from_outside
 from fashioniq.runs import RetrieverRun
 from fashioniq.runs.trained import load_retriever
@@ -68,16 +69,19 @@ def export_onnx(run: Path, out: Path) -> ExportDifference:
     except ImportError as error:
         raise UserError(f"ONNX files need {error.name}; pip install 'fashioniq[export]'") from error
     retriever, _, about = load_retriever(run)
-    if type(retriever).forward is BaseRetriever.forward:
-        if is_from_outside("retrievers", about.model):
-            raise UserError(
-                f"the retriever {about.model} of {run} has no forward, which ONNX files are made of; add "
-                f"forward({', '.join(INPUTS['query'])}), which returns the query after the last turn"
-            )
-        raise UserError(
+    without_forward = type(retriever).forward is BaseRetriever.forward
+    refuse(
+        (
+            without_forward and is_from_outside("retrievers", about.model),
+            f"the retriever {about.model} of {run} has no forward, which ONNX files are made of; add "
+            f"forward({', '.join(INPUTS['query'])}), which returns the query after the last turn",
+        ),
+        (
+            without_forward,
             f"expected a transformer, rnn or linear retriever in {run}, found a {about.model}, which is not exported "
-            "to ONNX; give another run"
-        )
+            "to ONNX; give another run",
+        ),
+    )
     check_folder(out, ABOUT, lambda known: {"weights", "words", "checked"} <= known.keys(), unfinished=FILES)
     with temporary_folder() as folder:
         for graph, model in (("embed_images", _ImageEmbedding(retriever)), ("query", retriever)):

@@ -61,11 +61,10 @@ def local_describer(name: str, attributes: Sequence[str], device: torch.device) 
         return PictureDescriber(by_chat, chat.tokens)
     if not attributes:
         captioner = ImageCaptioner(name, device)
-
-        def by_caption(pictures: Sequence[Image.Image]) -> list[Description]:
-            return [read_description(text) for text in captioner.describe(pictures, SENTENCE)]
-
-        return PictureDescriber(by_caption, captioner.tokens)
+        return PictureDescriber(
+            lambda pictures: [read_description(text) for text in captioner.describe(pictures, SENTENCE)],
+            captioner.tokens,
+        )
     answerer = VisualQuestionAnswerer(name, device)
 
     def by_questions(pictures: Sequence[Image.Image]) -> list[Description]:

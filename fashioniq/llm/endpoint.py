@@ -17,8 +17,15 @@ import httpx
 
 from fashioniq.files import UserError, explaining
 from fashioniq.http import USER_AGENT, Reply, Unfetched, open_client
-from fashioniq.llm.answers import Answer, is_count, keep_answer, name_of, read_answer, without_reasoning
-from fashioniq.llm.completer import Sampling
+from fashioniq.llm.completer import (
+    Answer,
+    Sampling,
+    is_count,
+    keep_answer,
+    name_of,
+    read_answer,
+    without_reasoning,
+)
 
 BASE, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 ENDPOINT = "endpoint:"  # before the name of a model on a server

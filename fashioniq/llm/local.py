@@ -13,8 +13,7 @@ from PIL import Image
 
 from fashioniq.files import UserError, explaining, why
 from fashioniq.hub import use_cache_if_offline
-from fashioniq.llm.answers import without_reasoning
-from fashioniq.llm.completer import Sampling
+from fashioniq.llm.completer import Sampling, without_reasoning
 from fashioniq.llm.prompts import fill
 
 

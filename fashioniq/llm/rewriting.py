@@ -17,7 +17,6 @@ from fashioniq.models.device import pick_device
 Prompts = tuple[str, ...]
 # the dialogs of a batch → their prompts; the k-th picture is made from the k-th one, and again from the first
 Write = Callable[[Sequence[Sequence[Round]]], Sequence[Prompts]]
-WriteText = Callable[[Sequence[Sequence[Round]]], list[str]]  # the dialogs of a batch → a text of each
 TOKENS = 80  # per description
 LONGEST = 600  # maximum characters of a description
 LOCAL = "local:"
@@ -25,9 +24,9 @@ _NUMBER = re.compile(r"^\W*(?:\d+\s*[.):])?\s*")
 
 
 class Rewriting(NamedTuple):
-    """How dialogs are rewritten: `text` as one text, `prompts` as prompts of pictures."""
+    """How the dialogs of a batch are rewritten: each by `text` as one text, by `prompts` as prompts of pictures."""
 
-    text: WriteText
+    text: Callable[[Sequence[Sequence[Round]]], list[str]]
     prompts: Write
 
 
@@ -62,10 +61,9 @@ class ByModel:
         texts = self.text(dialogs)
         wanted = "a prompt" if self.count == 1 else f"{self.count} different prompts"
         asked = [fill(self.own["pictures"], text=text, count=wanted) for text in texts]
-        answers = self.model.complete(asked, TOKENS * self.count)
         return [
             tuple(_lines(answer)[: self.count]) or (text,)
-            for answer, text in zip(answers, texts, strict=True)
+            for answer, text in zip(self.model.complete(asked, TOKENS * self.count), texts, strict=True)
         ]
 
 
