@@ -29,8 +29,8 @@ from fashioniq.runs import DialogEncoderRun
 from fashioniq.runs import GeneratorRun
 from fashioniq.runs import PredictorRun
 from fashioniq.runs import RetrieverRun
+from fashioniq.service.learning.export import Gate
 from fashioniq.service.learning.forget import Erasure
-from fashioniq.service.learning.verdict import Gate
 from fashioniq.service.live_comparison import LiveComparison
 from fashioniq.systems import load as load
 from fashioniq.training.folder import Trained

@@ -28,10 +28,9 @@ from fashioniq.config import Forget, Learn
 from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError, read_json, write_json
 from fashioniq.service.learning import run as learning
-from fashioniq.service.learning.export import read_sessions
+from fashioniq.service.learning.export import MeasureComparison, Verdict, read_sessions
 from fashioniq.service.learning.forget import Erasure, carry_out, forget
 from fashioniq.service.learning.rules import Shop
-from fashioniq.service.learning.verdict import MeasureComparison, Verdict
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, engine, tables
 from tests.waiting import LIMIT
 

@@ -1,7 +1,7 @@
 """`fashioniq compare-live`: begin a comparison of two models in service, and tell how it stands: the difference, its
 interval, and whether it is decided.
 
-Of method "split", the value of a conversation is whether its target is known (learning/signals.py), 1 or 0, and the
+Of method "split", the value of a conversation is whether its target is known (learning/rules.py), 1 or 0, and the
 difference is that of the means of both models. Of an interleaved conversation it is the credit of the target, from −1
 (contributed by the running model) to 1; without a target the mean credit of the products that the shopper clicked, and
 0 without any. Conversations in which a model failed do not count.
@@ -26,8 +26,7 @@ from fashioniq.files import UserError, check_writable
 from fashioniq.metrics.sequential import ERROR, LEAST, half_width, needed
 from fashioniq.report.new_models import write_live_comparison_page
 from fashioniq.service.experiments import check_comparable
-from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import CHOICES, target_of
+from fashioniq.service.learning.rules import CHOICES, Logged, target_of
 from fashioniq.service.models import activation, models_of
 from fashioniq.service.problems import Problem
 from fashioniq.service.store import ExperimentRow, Store
@@ -75,8 +74,7 @@ def live_comparison(store: Store, experiment: ExperimentRow) -> LiveComparison:
     excluded, counted = len(log) - len(counted), counted[: experiment.most]
     split, count = experiment.method == "split", len(counted)
     value_N = np.array([_success(one) if split else _credit(one) for one in counted])
-    arms = [one[0].arm == "challenger" for one in counted]
-    challenger_N = np.array(arms, dtype=bool) if split else None
+    challenger_N = np.array([one[0].arm == "challenger" for one in counted], dtype=bool) if split else None
     standings, variance = [], 0.0
     for number in sorted({*range(0, count, max(1, count // POINTS)), count}):
         some_N = None if challenger_N is None else challenger_N[:number]

@@ -25,12 +25,11 @@ from fashioniq.features.store import open_store
 from fashioniq.sample import draw_sample, garments_of
 from fashioniq.service.exploring import explored_ranks, propensity
 from fashioniq.service.learning import run as learning
-from fashioniq.service.learning.export import read_sessions
+from fashioniq.service.learning.export import Verdict, read_sessions
 from fashioniq.service.learning.gate import replay
-from fashioniq.service.learning.growth import grow
 from fashioniq.service.learning.off_policy_gate import first_products
 from fashioniq.service.learning.rules import LiveSession, LiveStep
-from fashioniq.service.learning.verdict import Verdict
+from fashioniq.service.learning.start import grow
 from fashioniq.service.models import models_of
 from fashioniq.service.store import EventRow, SessionRow, Store, TurnRow, tables
 from fashioniq.systems import load, zero_shot

@@ -1,4 +1,6 @@
-"""The files of training data: sessions.jsonl, captions in Fashion IQ's layout, and the rankings for TREC tools."""
+"""The files of training data: sessions.jsonl, captions in Fashion IQ's layout, the rankings for TREC tools, and
+gate.json.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -28,7 +30,6 @@ from fashioniq.files import (
 from fashioniq.locks import locked
 from fashioniq.report.new_models import write_learning_page
 from fashioniq.service.learning.rules import SPLITS, LiveSession
-from fashioniq.service.learning.verdict import Gate, Rule
 from fashioniq.service.store import ExportRow, Store
 
 MARK = "export.json"  # with the id of the record in the database
@@ -36,6 +37,62 @@ SESSIONS = "sessions.jsonl"
 CAPTIONS = "catalog"  # folder in Fashion IQ's layout, without pictures
 GATE = "gate.json"
 WAIT = 2.0  # seconds for another process that rewrites the same files
+
+
+class MeasureComparison(msgspec.Struct, kw_only=True):
+    """A measure of both models over `count` turns.
+
+    Where the new one must be higher, also the 95 % interval of the difference, and p where there is a test.
+    """
+
+    name: str
+    running: float
+    new: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    count: int = 0
+    passed: bool = False
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """Result of the gate; `reasons` are the conditions that were not met, `notes` what limits the figures."""
+
+    targets: int
+    rows: list[MeasureComparison]
+    reasons: list[str]
+    notes: list[str] = []
+
+    @property
+    def passed(self) -> bool:
+        """Whether the new model may replace the running one."""
+        return not self.reasons
+
+    @property
+    def failed(self) -> bool:
+        """Whether the new model may not replace it."""
+        return not self.passed
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """How conversations were chosen: for the model of `run`, with those from `cut` on for the test only.
+
+    `left_out` are the numbers that each rule left out, `training_data` the id of those that `run` was trained on.
+    """
+
+    category: str
+    run: str
+    training_data: str | None = None
+    cut: str | None
+    left_out: dict[str, int]
+
+
+class Gate(Verdict, kw_only=True):
+    """gate.json. `sizes` are the conversations used, by split."""
+
+    rule: Rule
+    new_words: list[str]
+    sizes: dict[str, int] = {}
 
 
 def begin(store: Store, folder: Path, sessions: Sequence[LiveSession], rule: Rule) -> set[str]:
@@ -109,8 +166,7 @@ def write_layout(folder: Path, catalog: Catalog) -> None:
             source = catalog.root / "image_splits" / f"split.{name}.{split}.json"
             if source.exists():
                 shutil.copyfile(source, target / source.name)
-    about = {"pictures": catalog.pictures_origin, "captions": "live"}
-    write_json(folder / CAPTIONS / "catalog.json", about)
+    write_json(folder / CAPTIONS / "catalog.json", {"pictures": catalog.pictures_origin, "captions": "live"})
 
 
 def read_sessions(folder: Path) -> list[LiveSession]:

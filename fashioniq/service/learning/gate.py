@@ -19,8 +19,8 @@ from fashioniq.data.words import tokenize
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
 from fashioniq.metrics.significance import SAMPLES, bootstrap_interval, per_target, randomisation_p
+from fashioniq.service.learning.export import MeasureComparison, Verdict
 from fashioniq.service.learning.rules import LiveSession
-from fashioniq.service.learning.verdict import MeasureComparison, Verdict
 
 RARE = 5  # training sessions below which a word is rare
 MOST_WORSE = 3.0  # points of R@10 that a slice may lose
@@ -119,6 +119,7 @@ def _measured(name: str, value_2R: Any, passed: bool) -> MeasureComparison:
 
 def _common(training: Sequence[LiveSession]) -> set[str]:
     """Words of at least RARE training sessions."""
-    words = [{word for said in one.steps for word in tokenize(said.text)} for one in training]
-    counts = Counter(word for some in words for word in some)
+    counts = Counter(
+        word for one in training for word in {word for said in one.steps for word in tokenize(said.text)}
+    )
     return {word for word, count in counts.items() if count >= RARE}

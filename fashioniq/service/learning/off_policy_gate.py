@@ -9,6 +9,7 @@ left out: this does not depend on what was drawn.
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,9 +23,8 @@ from fashioniq.loop.rollout import System
 from fashioniq.metrics.examination import counted, examination
 from fashioniq.metrics.off_policy import LoggedAnswers, doubly_robust, support
 from fashioniq.service.exploring import DEEPEST, DRAWN, place_probabilities
-from fashioniq.service.learning.rules import Logged
-from fashioniq.service.learning.signals import CHOICES, WEIGHTS, target_of
-from fashioniq.service.learning.verdict import MeasureComparison
+from fashioniq.service.learning.export import MeasureComparison
+from fashioniq.service.learning.rules import CHOICES, WEIGHTS, Logged, target_of
 from fashioniq.service.store import TurnRow
 from fashioniq.service.turns import step_of
 
@@ -149,15 +149,13 @@ def examined_places(log: Sequence[Logged]) -> list[float]:
 def first_products(system: System, turns: Sequence[TurnRow]) -> list[list[str]]:
     """The first DEEPEST products after each turn, without filters; up to a turn that cannot be replayed."""
     live, found = Dialog.start(replace(system, offers=None)), list[list[str]]()
-    try:
+    with suppress(UserError):  # about an uploaded picture, or a product that the catalog lost
         for turn in turns:
             if turn.kind == "start" and turn.about:
                 live = live.at(turn.about)
             if (step := step_of(turn)) != DialogStep():
                 live = live.after(step)
             found.append([one.id for one in live.nearest(DEEPEST)] if has_explored(turn) else [])
-    except UserError:  # about an uploaded picture, or a product that the catalog lost
-        pass
     return found
 
 

@@ -1,17 +1,19 @@
-"""Rules that choose sessions for training and for the gate, so that nothing leaks from one to the other."""
+"""Rules that choose sessions for training and for the gate, so that nothing leaks from one to the other, and the
+product that a shopper wanted, from what the shopper did.
+"""
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import composed, tokenize
-from fashioniq.service.learning.signals import Target, target_of
 from fashioniq.service.store import EventRow, SessionRow, TurnRow
 from fashioniq.service.store.scrub import REMOVED
 
@@ -20,6 +22,9 @@ MOST_UNSEEN = 3.0  # weight of a choice at a place that is rarely looked at
 TITLE_WORDS = 4  # consecutive words of the target's title that a text must not have
 SPLITS = ("train", "val", "test")
 _URL = re.compile(r"https?://|www\.", re.IGNORECASE)
+BOUGHT_WITHIN = timedelta(days=7)  # after the turn that led to the purchase
+WEIGHTS = {"this_is_it": 1.0, "purchase": 1.0, "add_to_cart": 0.7}
+CHOICES = {*WEIGHTS, "click"}  # actions that tell that a place was examined
 
 Logged = tuple[SessionRow, list[TurnRow], list[EventRow]]
 
@@ -44,6 +49,15 @@ class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     begun: datetime
     steps: list[LiveStep]
+
+
+class Target(NamedTuple):
+    """The product that a session was about, the signal that tells it, its weight in training, and the turn."""
+
+    product: str
+    signal: str
+    weight: float
+    query_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,25 +120,25 @@ def choose(
     cut = log[int(len(log) * (1 - held_out))][0].created_at if log else None
     latest, kept, days = shop.latest_split(), [], Counter[tuple[str, str]]()
     for session, turns, events in log:
-        client = _client(session)
-        days[client, session.created_at.date().isoformat()] += 1
+        client, day = _client(session), session.created_at.date().isoformat()
+        days[client, day] += 1
         target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
         unseen = unseen_weight(turns, target, examined) if target else 1.0
         target = target and target._replace(product=shop.named(target.product))
         split = shop.split_of.get(target.product, "") if target else ""
         late = cut is not None and session.created_at >= cut
-        if session.origin in ("test", "bot"):
-            counts["sessions of tests and bots"] += 1
-        elif days[client, session.created_at.date().isoformat()] > A_DAY:
-            counts[f"sessions above {A_DAY} of a client on a day"] += 1
-        elif target is None:
-            counts["sessions without a target"] += 1
-        elif not split:
-            counts["sessions whose target is not in the catalog"] += 1
-        elif latest.get(target.product, split) != split:
-            counts["sessions whose target has a copy in a later split"] += 1
-        elif late != (split == "test"):
-            counts["sessions of the other period: test targets before the cut, others after it"] += 1
+        copied = target is not None and latest.get(target.product, split) != split
+        left_out = {
+            "sessions of tests and bots": session.origin in ("test", "bot"),
+            f"sessions above {A_DAY} of a client on a day": days[client, day] > A_DAY,
+            "sessions without a target": target is None,
+            "sessions whose target is not in the catalog": not split,
+            "sessions whose target has a copy in a later split": copied,
+            "sessions of the other period: test targets before the cut, others after it": late
+            != (split == "test"),
+        }
+        if (reason := _first(left_out)) or target is None:
+            counts[reason] += 1
         elif not (steps := _steps(turns, target.product, shop, words, counts)):
             counts["sessions without a usable turn"] += 1
         else:
@@ -147,19 +161,18 @@ def choose(
     earlier = [turns for session, turns, _ in log if cut is not None and session.created_at < cut]
     shown = {one["id"] for turns in earlier for turn in turns for one in turn.shown}
     training = {clients[one.session] for one in disjoint if one.split != "test"}
-    explored = [
-        one
-        for one in log
-        if one[0].arm == "explore" and cut is not None and one[0].created_at >= cut
-        if one[0].origin not in ("test", "bot") and clients[one[0].id] not in training
-    ]
     return LearningSessions(
         sessions=disjoint,
         counts=dict(counts),
         cut=cut,
         clients=clients,
         shown=shown,
-        explored=explored,
+        explored=[
+            one
+            for one in log
+            if one[0].arm == "explore" and cut is not None and one[0].created_at >= cut
+            if one[0].origin not in ("test", "bot") and clients[one[0].id] not in training
+        ],
         examined=examined,
     )
 
@@ -175,9 +188,8 @@ def unseen_weight(turns: Sequence[TurnRow], target: Target, examined: Sequence[f
     return 1.0
 
 
-def client_disjoint(sessions: Iterable[LiveSession], clients: Mapping[str, str]) -> list[LiveSession]:
+def client_disjoint(sessions: Sequence[LiveSession], clients: Mapping[str, str]) -> list[LiveSession]:
     """Sessions without those that put a client on both sides; the hash of the client chooses the side it keeps."""
-    sessions = list(sessions)
     testing = {clients[one.session] for one in sessions if one.split == "test"}
     training = {clients[one.session] for one in sessions if one.split != "test"}
     both = testing & training
@@ -200,6 +212,31 @@ def tells(text: str, target: str, title: str) -> bool:
     )
 
 
+def target_of(events: Sequence[EventRow], said_at: Mapping[str, datetime]) -> Target | None:
+    """The target by the strongest signal, and of equal ones by the latest; None if there is none.
+
+    `said_at` are the times of the turns that were not undone, by query id; events of other turns are ignored.
+    A purchase counts within BOUGHT_WITHIN unless the product was returned, an addition to the cart only if no
+    other product was added. Views, clicks and likes tell no target.
+    """
+    events = [one for one in events if one.product_id is not None and one.query_id in said_at]
+    returned = {one.product_id for one in events if one.action == "return"}
+    in_cart = {one.product_id for one in events if one.action == "add_to_cart"}
+
+    def counts(one: EventRow) -> bool:
+        if one.action == "purchase":
+            soon = one.server_at - said_at[one.query_id] <= BOUGHT_WITHIN
+            return soon and one.product_id not in returned
+        return one.action != "add_to_cart" or len(in_cart) == 1
+
+    found = [one for one in events if one.action in WEIGHTS and counts(one)]
+    if not found:
+        return None
+    # those of one request have arrived at the same time
+    best = max(found, key=lambda one: (WEIGHTS[one.action], one.server_at, one.client_at or one.server_at))
+    return Target(str(best.product_id), best.action, WEIGHTS[best.action], best.query_id)
+
+
 def _steps(
     turns: Sequence[TurnRow], target: str, shop: Shop, words: int, counts: Counter[str]
 ) -> list[LiveStep]:
@@ -209,20 +246,19 @@ def _steps(
     for turn in turns:
         text = (turn.says or "").replace(REMOVED, " ")
         if turn.kind == "says" and tokenize(text):
-            if turn.about is None:
-                counts["turns about no product"] += 1
-            elif turn.about not in shop.split_of:  # the models cannot replay them
-                counts["turns about a picture, or a product that the catalog lacks"] += 1
-            elif turn.heard.get("clauses") == []:
-                counts["turns without words for the model, such as a price"] += 1
-            elif seen:
-                counts["turns after the target was shown"] += 1
-            elif turn.about == target:
-                counts["turns about the target itself"] += 1
-            elif tells(text, target, shop.titles.get(target, "")):
-                counts["turns that name the target"] += 1
-            elif shop.split_of[target] != "test" and shop.split_of.get(turn.about) != shop.split_of[target]:
-                counts["turns about a product of another split, in training"] += 1
+            of_target, of_product = shop.split_of[target], shop.split_of.get(turn.about or "")
+            left_out = {
+                "turns about no product": turn.about is None,
+                # the models cannot replay them
+                "turns about a picture, or a product that the catalog lacks": of_product is None,
+                "turns without words for the model, such as a price": turn.heard.get("clauses") == [],
+                "turns after the target was shown": seen,
+                "turns about the target itself": turn.about == target,
+                "turns that name the target": tells(text, target, shop.titles.get(target, "")),
+                "turns about a product of another split, in training": of_product != of_target != "test",
+            }
+            if (reason := _first(left_out)) or turn.about is None:
+                counts[reason] += 1
             else:
                 shown = [one["id"] for one in turn.shown]
                 clauses = shortened(text, words)[0]
@@ -231,6 +267,11 @@ def _steps(
             counts["turns whose text has expired"] += 1
         seen = seen or any(one["id"] == target for one in turn.shown)
     return steps
+
+
+def _first(reasons: Mapping[str, bool]) -> str:
+    """The first reason that holds, or an empty string."""
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _client(session: SessionRow) -> str:

@@ -1,7 +1,7 @@
 """`fashioniq learn`: from the log of the service to a new model."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,17 @@ from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, check_writable, temporary_folder
 from fashioniq.locks import exclusive
 from fashioniq.metrics.measures import recall_at
+from fashioniq.options import refuse
 from fashioniq.prepare.similar import copies, look_of
-from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs import RetrieverRun, is_zero_shot, read_run
 from fashioniq.runs.trained import load_retriever
 from fashioniq.service.learning import export
+from fashioniq.service.learning.export import Gate, Rule, Verdict
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.service.learning.gate import against_untrained, judge, replay
-from fashioniq.service.learning.growth import grow, new_words
 from fashioniq.service.learning.off_policy_gate import examined_places, judge_off_policy
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
-from fashioniq.service.learning.untrained import is_untrained, linear_start, untrained_searches
-from fashioniq.service.learning.verdict import Gate, Rule, Verdict
+from fashioniq.service.learning.start import grow, linear_start, new_words, untrained_searches
 from fashioniq.service.models import activation, models_of
 from fashioniq.service.store import Store
 from fashioniq.service.store.engine import place_of
@@ -53,7 +53,7 @@ def learn(settings: Learn) -> Gate:
             raise UserError(f"{settings.out} exists already; give a new folder with --out, or remove it")
         check_writable(settings.out)
         base, place = settings.run, alone.enter_context(temporary_folder())
-        if is_untrained(base):
+        if is_zero_shot(base):
             base = linear_start(base, place / "run", settings.seed, settings.device)
         trained = _training_of(settings, base)
         catalog = Catalog(trained.data, trained.category)
@@ -129,22 +129,24 @@ def _check_enough(chosen: LearningSessions, logged: int, stored: int, database: 
     """Raise UserError with one reason if there are too few conversations to train on."""
     if (found := len(chosen.of("train"))) >= NEEDED:
         return
-    if logged < NEEDED and logged == stored:
-        raise UserError(
-            f"expected {NEEDED} conversations in {database}, found {logged}; learn again when shoppers have "
-            "had more"
-        )
-    if logged < NEEDED:
-        raise UserError(
-            f"expected {NEEDED} conversations with consent for training in {database}, found {logged} of "
-            f"{stored}; ask shoppers for their consent"
-        )
     left_out = {rule: count for rule, count in chosen.counts.items() if rule.startswith("sessions")}
-    if not left_out:
-        raise UserError(
+    refuse(
+        (
+            logged < NEEDED and logged == stored,
+            f"expected {NEEDED} conversations in {database}, found {logged}; learn again when shoppers have "
+            "had more",
+        ),
+        (
+            logged < NEEDED,
+            f"expected {NEEDED} conversations with consent for training in {database}, found {logged} of "
+            f"{stored}; ask shoppers for their consent",
+        ),
+        (
+            not left_out,
             f"expected {NEEDED} conversations about products of the train split in {database}, found {found} "
-            f"of {logged}; serve these products, too (--split all)"
-        )
+            f"of {logged}; serve these products, too (--split all)",
+        ),
+    )
     most = max(left_out, key=left_out.__getitem__)
     raise UserError(
         f"expected {NEEDED} conversations to train on in {database}, found {found} of {logged}; most were "
@@ -172,11 +174,9 @@ def shop_of(catalog: Catalog, features: FeatureStore, store: Store) -> Shop:
     names, looks = [], []
     for name, path in catalog.images.items():
         if name in split_of:
-            try:
+            with suppress(UnreadableImage):
                 looks.append(look_of(path))
                 names.append(name)
-            except UnreadableImage:
-                pass
     groups: dict[str, list[str]] = {}
     spellings = Spellings(split_of)
     for product in store.products(catalog.category):
@@ -203,13 +203,13 @@ def _judged(
     """
     runs = settings.run, settings.out / "run"
     held_out = chosen.of("test")
-    mentioned = {said.item for one in held_out for said in one.steps}
-    mentioned |= {one["id"] for _, turns, _ in chosen.explored for turn in turns for one in turn.shown}
+    explored = [one["id"] for _, turns, _ in chosen.explored for turn in turns for one in turn.shown]
+    mentioned = {*explored, *(said.item for one in held_out for said in one.steps)}
     split = "test" if mentioned <= set(catalog.ids("test")) else ALL  # what the service searched
     systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
     off_policy = judge_off_policy(chosen.explored, systems[0], systems[1], chosen.examined)
     running, new = (replay(system, held_out) for system in systems)
-    untrained = is_untrained(settings.run)  # reads texts, which no simulated user writes
+    untrained = is_zero_shot(settings.run)  # reads texts, which no simulated user writes
     users = read_run(settings.out / "run", RetrieverRun).users
     simulated = [] if untrained else [_simulated(settings, trained, run, users) for run in runs]
     verdict = judge(
@@ -251,9 +251,14 @@ def _simulated(settings: Learn, trained: TrainRetriever, run: Path, users: Seque
         if user in ("recorded", "sessions", "live"):
             continue
         options = EvalDialogs(
-            run=run, data=trained.data, category=trained.category, features=trained.features, user=[user]
+            run=run,
+            data=trained.data,
+            category=trained.category,
+            features=trained.features,
+            user=[user],
+            device=settings.device,
+            samples=trained.samples,
         )
-        options.device, options.samples = settings.device, trained.samples
         task = fashion_iq.build(options)[0]
         found.append(recall_at(run_dialogs(task, protocol_of([task]), BATCH).rank_NT[:, -1], 10))
     return sum(found) / max(1, len(found))

@@ -1,7 +1,7 @@
 """The page of `fashioniq learn`."""
 
 from fashioniq.report.new_models import write_learning_page
-from fashioniq.service.learning.verdict import Gate, MeasureComparison, Rule
+from fashioniq.service.learning.export import Gate, MeasureComparison, Rule
 
 
 def test_every_table_scrolls_within_the_page_and_shows_the_gate(tmp_path):

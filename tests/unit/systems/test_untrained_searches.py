@@ -3,7 +3,7 @@
 import shutil
 
 from fashioniq.data.catalog import Catalog
-from fashioniq.service.learning.untrained import untrained_searches
+from fashioniq.service.learning.start import untrained_searches
 
 
 def test_the_search_by_words_is_made_without_writing_to_the_catalog(shop, tmp_path):

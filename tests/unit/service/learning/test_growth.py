@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from fashioniq.data.words import Vocabulary
-from fashioniq.service.learning.growth import new_words
 from fashioniq.service.learning.rules import LiveSession, LiveStep
+from fashioniq.service.learning.start import new_words
 
 WORDS = ["is", "red", "long", "sleeves"]
 

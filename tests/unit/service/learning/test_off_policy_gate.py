@@ -14,8 +14,7 @@ from fashioniq.service.learning.off_policy_gate import (
     first_products,
     judge_off_policy,
 )
-from fashioniq.service.learning.rules import choose, unseen_weight
-from fashioniq.service.learning.signals import Target
+from fashioniq.service.learning.rules import Target, choose, unseen_weight
 from tests.unit.service.conftest import Talking
 
 GALLERY = [f"p{number}" for number in range(100)]

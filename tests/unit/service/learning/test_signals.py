@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fashioniq.service.learning.signals import target_of
+from fashioniq.service.learning.rules import target_of
 from fashioniq.service.store import EventRow
 
 SAID = datetime(2026, 11, 1, tzinfo=UTC)

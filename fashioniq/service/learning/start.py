@@ -1,23 +1,35 @@
-"""A trained retriever with more words."""
+"""What training on conversations starts from: a trained retriever with more words, or a linear one that is fitted to an
+untrained search, which a new model also has to be better than.
+"""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from msgspec.structs import replace
 
+from fashioniq.categories import file_name
+from fashioniq.config import TrainRetriever
+from fashioniq.data.catalog import Catalog
 from fashioniq.data.words import SPECIAL, Vocabulary, tokenize
 from fashioniq.features.store import FeatureStore
+from fashioniq.files import UserError
+from fashioniq.loop.rollout import System
+from fashioniq.models.configs import RetrieverConfig
 from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.residual import ResidualRetriever
-from fashioniq.runs import RetrieverRun, read_run
+from fashioniq.runs import RetrieverRun, ZeroShotRun, read_run
 from fashioniq.runs.trained import create, load_retriever
+from fashioniq.runs.training_data import settings_of
 from fashioniq.runs.weights import load_wording, save_model, save_wording
 from fashioniq.service.learning.rules import LiveSession
+from fashioniq.systems import load, zero_shot
 from fashioniq.training.linear import bigrams_of
+from fashioniq.training.retriever_run import train_retriever
 
 CLIENTS = 2  # that must have said a word
+RATE = 0.01  # at the maximum of its schedule; a log has few conversations
 
 
 def new_words(
@@ -68,3 +80,46 @@ def grow(
     if (found := load_wording(run, sizes["features"])) is not None:
         wording, of_labels = found
         save_wording(out, of_labels, wording)
+
+
+def linear_start(run: Path, out: Path, seed: int, device: str) -> Path:
+    """Fit a linear retriever on the vectors of an untrained search to the captions of its catalog; return its run.
+
+    Raises UserError if there are no captions to start from.
+    """
+    about = read_run(run, ZeroShotRun)
+    catalog = Catalog(Path(about.data.folder), about.category)
+    settings = TrainRetriever(
+        data=catalog.root,
+        category=catalog.category,
+        features=Path(str(settings_of(run).get("features"))),
+        model=RetrieverConfig(kind="linear"),
+        users=["differences", "recorded"] if catalog.labels else ["recorded"],
+        epochs=0,
+        learning_rate=RATE,
+        seed=seed,
+        run=out,
+        device=device,  # type: ignore[arg-type]
+    )
+    print(train_retriever(settings))
+    return out
+
+
+def untrained_searches(
+    catalog: Catalog, split: str, device: str, place: Path
+) -> Iterator[tuple[str, System]]:
+    """Untrained searches of a catalog and their names: those that were served, or else the words of the catalog.
+
+    The run of the latter and its features are written to `place`.
+    """
+    names = f"{file_name(catalog.category)}-*/model.json"
+    served = [path.parent for path in sorted((catalog.root / "zero-shot").glob(names))]
+    try:
+        for run in served or [
+            zero_shot.prepare(
+                "metadata", catalog.root, catalog.category, device=device, out=place / "metadata"
+            )
+        ]:
+            yield Path(read_run(run, ZeroShotRun).encoder).name, load(run, split=split, device=device)
+    except UserError as error:
+        print(f"no comparison with an untrained search: {error}")
