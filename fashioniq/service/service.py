@@ -29,7 +29,7 @@ from fashioniq.service.searches import Searches, Wanted, check_known, row_of, st
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, scrub
-from fashioniq.service.store.keys import hashed
+from fashioniq.service.store.management import hashed
 from fashioniq.service.turns import (
     Understood,
     kind_of,
@@ -89,12 +89,11 @@ class Service:
             hmac.digest(secret.encode(), key.encode(), "sha256").hex() if key else secrets.token_urlsafe(24)
         )
         now = self.store.now()
-        client = self.store.client_hmac(request.client_id) if request.client_id else None
         session = SessionRow(
             id=id,
             category=served.category,
             model=served.version,
-            client=client,
+            client=self.store.client_hmac(request.client_id) if request.client_id else None,
             consent=request.consent,
             policy_version=POLICY,
             origin=origin,  # type: ignore[arg-type]
@@ -134,8 +133,7 @@ class Service:
         session, stored = self.store.add_session(session, first, stored_key, sha256)
         if stored.query_id == first.query_id:
             self.states.remember(stored.query_id, live)
-        reply = self.read(session, facets=facets)
-        return reply.model_copy(update={"session_token": token})
+        return self.read(session, facets=facets).model_copy(update={"session_token": token})
 
     def open(self, session_id: str, token: str | None) -> SessionRow:
         """The session with this id and token."""
@@ -176,8 +174,8 @@ class Service:
         turns = self.store.turns(session.id)
         repeated = self.store.repeated(session.id, key, sha256) if key else None
         if repeated:
-            before_it = [one for one in turns if one.n < repeated.n]
-            return stored_reply(served, [*before_it, repeated], request.facets)
+            turns = [*(one for one in turns if one.n < repeated.n), repeated]
+            return stored_reply(served, turns, request.facets)
         if not turns:
             raise Problem("unknown-session")
         last = turns[-1]
@@ -204,12 +202,11 @@ class Service:
             begun, step = before(served), self.states.resolved(served, found.step)
             return lambda: begun().after(step)
 
-        texts = [*(turn.says or "" for turn in turns), request.says or ""]
         wanted = Wanted(
             found.filters,
             request.k,
             found.heard,
-            texts,
+            [*(turn.says or "" for turn in turns), request.says or ""],
             found.notes,
             facets=request.facets,
             explores=session.arm == "explore",
@@ -281,13 +278,15 @@ class Service:
 
     def upload(self, category: str, content: bytes) -> UploadReply:
         """Read a picture, of which only the vector is kept, for 24 hours."""
-        served = self.models.active(category)
-        if (uploads := served.uploads) is None:
+        if (uploads := self.models.active(category).uploads) is None:
             raise Problem("no-picture-encoder")
         square = uploads.read(content)
         inputs: ItemInputs = self.inference.call(lambda: uploads.encode(square))
         feature, attributes = stored(inputs)
         expires_at = self.store.now() + KEPT
         words = [uploads.words[number - 1] for number in attributes if number]
-        id = self.store.add_picture(feature, {"ids": attributes}, expires_at)
-        return UploadReply(picture_id=id, attributes=words, expires_at=expires_at)
+        return UploadReply(
+            picture_id=self.store.add_picture(feature, {"ids": attributes}, expires_at),
+            attributes=words,
+            expires_at=expires_at,
+        )

@@ -3,9 +3,8 @@
 SQLite and PostgreSQL have the same tables and the same behavior.
 """
 
-from fashioniq.service.store.catalog import ProductsAndModels
 from fashioniq.service.store.exports import Exports
-from fashioniq.service.store.keys import Keys
+from fashioniq.service.store.management import Management
 from fashioniq.service.store.privacy import Privacy
 from fashioniq.service.store.rows import (
     Consent,
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 
-class Store(Sessions, Privacy, Exports, ProductsAndModels, Keys):
+class Store(Sessions, Privacy, Exports, Management):
     """Database of the service; `Store.open(url)` opens it.
 
     Its methods may be called from several threads. Each raises Unavailable if the database fails, and then

@@ -123,24 +123,20 @@ def _begin_postgresql(connection: Connection) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    mode = connection.get_execution_options().get("mode")
-    if mode == "write":
-        _begin_write(connection)
-    elif mode != "bare":
-        connection.exec_driver_sql("BEGIN")
-
-
-def _begin_write(connection: Connection) -> None:
-    """Take the write lock of SQLite within WAIT seconds.
+    """Begin a transaction, with the write lock of SQLite within WAIT seconds if it writes.
 
     SQLite itself tries every 100 ms in the end; a process that writes much would shut out the others.
     """
-    connection.exec_driver_sql("PRAGMA busy_timeout=0")
-    try:
-        _until_free(partial(connection.exec_driver_sql, "BEGIN IMMEDIATE"))
-    finally:
-        if not connection.invalidated:
-            connection.exec_driver_sql(_busy_timeout())
+    mode = connection.get_execution_options().get("mode")
+    if mode == "write":
+        connection.exec_driver_sql("PRAGMA busy_timeout=0")
+        try:
+            _until_free(partial(connection.exec_driver_sql, "BEGIN IMMEDIATE"))
+        finally:
+            if not connection.invalidated:
+                connection.exec_driver_sql(_busy_timeout())
+    elif mode != "bare":
+        connection.exec_driver_sql("BEGIN")
 
 
 def _until_free(call: Callable[[], Any]) -> None:

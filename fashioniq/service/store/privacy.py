@@ -29,9 +29,9 @@ class Privacy(Database):
     def client_hmac(self, client_id: str) -> str:
         """Hash of a client's id for `Session.client`; the secret changes every 90 days."""
         epoch = epoch_of(self.now())
-        value = self.read(lambda connection: secret_of(connection, epoch))
-        if value is None:
-            value = self.write(lambda connection: made_secret(connection, epoch))
+        value = self.read(lambda connection: secret_of(connection, epoch)) or self.write(
+            lambda connection: made_secret(connection, epoch)
+        )
         return hashed(composed(client_id), value)
 
     def erase_session(self, id: str) -> None:

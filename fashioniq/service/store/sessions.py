@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
-from fashioniq.service.store.catalog import places_of_clients
 from fashioniq.service.store.database import Database, find, reads, those_in, writes
+from fashioniq.service.store.management import places_of_clients
 from fashioniq.service.store.privacy import are_erased, request_hmac, subjects
 from fashioniq.service.store.rows import (
     Consent,
@@ -49,8 +49,7 @@ class Sessions(Database):
         if are_erased(connection, [new.id]):
             raise Gone(new.id)
         request = {"idem_key": key, "request_hmac": request_hmac(connection, key, sha256)}
-        first_consent = {"consent_at": new.created_at}
-        connection.execute(insert(session).values(asdict(new) | first_consent | request))
+        connection.execute(insert(session).values(asdict(new) | {"consent_at": new.created_at} | request))
         return new, _insert_turn(connection, first, None, None)
 
     def session(self, id: str) -> SessionRow | None:
@@ -91,10 +90,9 @@ class Sessions(Database):
         happened_in = event.c.server_at, event.c.client_at, event.c.event_id
         for happened in find(connection, EventRow, event.c.session_id.in_(ids), order=happened_in):
             events.setdefault(happened.session_id, []).append(happened)
-        order = session.c.created_at, session.c.id
         return [
             (one, turns.get(one.id, []), events.get(one.id, []))
-            for one in find(connection, SessionRow, *chosen, order=order)
+            for one in find(connection, SessionRow, *chosen, order=(session.c.created_at, session.c.id))
         ]
 
     @reads

@@ -66,13 +66,13 @@ class Spool:
         Raises Unavailable if the database is not available, and OSError if the file cannot be read or removed.
         """
         outcomes: list[str] = []
-        while not outcomes and (self._path or self._take_over()):
-            lines = self._next()
+        while not outcomes and (path := self._path or self._take_over()):
+            lines = self._next(path)
             outcomes = self._stored(lines)
             with self._lock:
                 self._begin = self._begin + sum(map(len, lines)) if lines else self._end
                 if self._begin == self._end:
-                    self._remove()
+                    self._remove(path)
         return outcomes
 
     def _append(self, lines: bytes) -> None:
@@ -108,23 +108,22 @@ class Spool:
         sync_folder(path.parent)
         self._held, self._path, self._begin, self._end = lock, path, 0, complete
 
-    def _take_over(self) -> bool:
-        """Take a file that a dead process left, if there is one."""
+    def _take_over(self) -> Path | None:
+        """Take a file that a dead process left, if there is one, and return its path."""
         if self._folder is None:
-            return False
+            return None
         left = {path.with_suffix(".jsonl") for path in self._folder.glob(f"{escape(self._prefix)}*")}
         with self._lock:
             for path in sorted(left):
                 if self._path is None:
                     with suppress(OSError):
                         self._take(path)
-        return self._path is not None
+        return self._path
 
-    def _next(self) -> list[bytes]:
+    def _next(self, path: Path) -> list[bytes]:
         """The first lines that wait."""
-        assert self._path is not None
         lines, left = [], self._end - self._begin
-        with open(self._path, "rb") as file:
+        with open(path, "rb") as file:
             file.seek(self._begin)
             for line in islice(file, AT_ONCE):
                 left -= len(line)
@@ -142,10 +141,9 @@ class Spool:
                 return ["damaged"]
             return [outcome for line in lines for outcome in self._stored([line])]
 
-    def _remove(self) -> None:
-        assert self._path is not None
-        self._path.unlink(missing_ok=True)
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
         with suppress(OSError):  # Windows cannot remove open files
-            self._path.with_suffix(".lock").unlink()
+            path.with_suffix(".lock").unlink()
         self._held.release()
         self._path = None

@@ -1,6 +1,10 @@
-"""Products of the shop, the models that serve each category, and comparisons of two models in service."""
+"""What a shop manages: its products, the models that serve each category, comparisons of two models in service, and API
+keys, of whose secrets only hashes are stored.
+"""
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from secrets import token_hex, token_urlsafe
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -9,12 +13,12 @@ from sqlalchemy import Connection, Subquery, bindparam, delete, func, insert, se
 from fashioniq.files import UserError
 from fashioniq.service.store.database import Database, each, find, reads, those_in, writes
 from fashioniq.service.store.engine import available
-from fashioniq.service.store.rows import ExperimentRow, ModelRow, ProductRow
-from fashioniq.service.store.tables import category_model, experiment, product, session
+from fashioniq.service.store.rows import ExperimentRow, KeyRow, ModelRow, ProductRow
+from fashioniq.service.store.tables import api_key, category_model, experiment, product, session
 
 
-class ProductsAndModels(Database):
-    """Products, models, and experiments, of which a category has one at a time."""
+class Management(Database):
+    """Products, models, experiments, of which a category has one at a time, and API keys."""
 
     @writes
     def add_products(
@@ -162,6 +166,26 @@ class ProductsAndModels(Database):
         order = experiment.c.started_at, experiment.c.id
         return find(connection, ExperimentRow, experiment.c.category == category, order=order)
 
+    def add_key(self, scopes: Sequence[str], limits: dict[str, Any] | None = None) -> tuple[str, str]:
+        """Create a key; return its id, and its secret, which is not stored: ID.RANDOM."""
+        id = f"key_{token_hex(6)}"
+        secret = f"{id}.{token_urlsafe(32)}"
+        values = {"id": id, "sha256": hashed(secret), "scopes": list(scopes), "limits": limits or {}}
+        self.write(lambda connection: connection.execute(insert(api_key).values(values)))
+        return id, secret
+
+    def find_key(self, secret: str) -> KeyRow | None:
+        """The key with a secret, or None if there is none or it was revoked."""
+        of_secret = api_key.c.id == secret.partition(".")[0], api_key.c.sha256 == hashed(secret)
+        return self.one(KeyRow, *of_secret, api_key.c.revoked_at.is_(None))
+
+    def revoke_key(self, id: str) -> bool:
+        """Refuse a key from now on; return whether it was valid."""
+        revoked = update(api_key).where(api_key.c.id == id, api_key.c.revoked_at.is_(None))
+        return self.write(
+            lambda connection: connection.execute(revoked.values(revoked_at=self.now())).rowcount > 0
+        )
+
 
 _ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)
 _RUNNING = experiment.c.ended_at.is_(None)
@@ -181,3 +205,8 @@ def places_of_clients(id: str) -> Subquery:
     )
     measured = session.c.experiment == id, session.c.consent != "none"
     return select(session.c.id, place.label("place")).where(*measured).subquery()
+
+
+def hashed(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
