@@ -11,14 +11,13 @@ from urllib.parse import quote
 from fastapi import Depends, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 
-from fashioniq.service.forms import Key, Sent, same_origin
 from fashioniq.service.problems import PROBLEM_OF, Problem
 from fashioniq.service.routes import new_router
 from fashioniq.service.schemas import MAX_K, FiltersBody, LabelWishBody, Number, StartBody
 from fashioniq.service.store import KeyReused, TurnConflict
 from fashioniq.service.uploads import MAX_BYTES
-from fashioniq.service.view import PREFIX, STATIC, ProblemView, message_of, render, static_file
-from fashioniq.service.visit import Here, Visit
+from fashioniq.service.view import PREFIX, STATIC, ProblemView, render, static_file
+from fashioniq.service.visit import Here, Key, Sent, Visit, same_origin
 
 FORM = 64 * 1024  # bytes of a form besides its picture
 MORE = 16  # products that are shown below those that were
@@ -103,16 +102,26 @@ def _refused(visit: Visit, error: Exception, sent: Sent | None = None) -> Respon
     return visit.page(message_of(problem, sent), problem.status, sent)
 
 
+def message_of(problem: Problem, sent: Sent | None) -> ProblemView:
+    """A problem after a form as a shopper sees it."""
+    return ProblemView(
+        "price" if any(one["pointer"] == "/price" for one in problem.errors) else problem.code,
+        problem.status,
+        near=problem.more.get("near", []),
+        wait=problem.retry_after or 0,
+        product=sent.about or sent.product if sent else None,
+    )
+
+
 def problem_page(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """An error as a page, or as the message alone for page.js."""
     sent: Sent | None = getattr(request.state, "sent", None)
     message = message_of(problem, sent)
     if sent is not None and problem.status in (429, 500, 503):
         message.action = request.url.path
-        given = sent.model_dump(exclude_unset=True, exclude_none=True)
         message.retry = [
             (name, str(one))
-            for name, value in given.items()
+            for name, value in sent.model_dump(exclude_unset=True, exclude_none=True).items()
             for one in (value if isinstance(value, list) else [value])
         ]
     return render(request, "problem.html", {"message": message}, problem.status, headers)
@@ -149,8 +158,7 @@ def _filter(visit: Visit, sent: Sent) -> None:
     if sent.without == "all":
         filters = FiltersBody()
     elif sent.without:
-        present = visit.service.read(visit.started(sent)).filters
-        filters = present.model_copy(update={sent.without: None})
+        filters = visit.service.read(visit.started(sent)).filters.model_copy(update={sent.without: None})
     else:
         filters = sent.filters
     visit.turn(sent, filters=filters)

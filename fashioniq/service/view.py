@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fashioniq.categories import singular
 from fashioniq.service import filter_chips
-from fashioniq.service.forms import Sent
 from fashioniq.service.problems import Problem
 from fashioniq.service.replies import result
 from fashioniq.service.reply_schemas import ResultReply, TurnReply
@@ -103,18 +102,6 @@ class ProblemView:
         return TEXTS.get(self.code, MISSING if self.status == 404 else FAULTY)
 
 
-def message_of(problem: Problem, sent: Sent | None) -> ProblemView:
-    """A problem after a form as a shopper sees it."""
-    priced = any(one["pointer"] == "/price" for one in problem.errors)
-    return ProblemView(
-        "price" if priced else problem.code,
-        problem.status,
-        near=problem.more.get("near", []),
-        wait=problem.retry_after or 0,
-        product=sent.about or sent.product if sent else None,
-    )
-
-
 def state(request: Request, service: Service, served: Served, session: SessionRow | None) -> dict[str, Any]:
     """Values of the template for the present state of a conversation."""
     turns: list[TurnReply] = []
@@ -128,9 +115,8 @@ def state(request: Request, service: Service, served: Served, session: SessionRo
     wanted = served.own(query.get("about", ""))
     picked = wanted if not served.asks and wanted in served else None
     about = picked or _subject(turns)
-    chosen = served.own(query.get("chosen", ""))
-    if not any(chosen in turn.shown for turn in turns):
-        chosen = ""
+    said = served.own(query.get("chosen", ""))
+    chosen = said if any(said in turn.shown for turn in turns) else ""
     mentioned = {about, *(one for turn in turns for one in (turn.about, *turn.shown[:1]))}
     named = {one: _product(served, one) for one in mentioned if one and one in served}
     divided = filter_chips.families(last.facets)
@@ -210,8 +196,7 @@ def _language(request: Request) -> str:
     """Language of the catalog that a page is about; of the first one, if it is about none."""
     models = request.app.state.service.models
     try:
-        category = request.path_params.get("category") or next(iter(models.categories), "")
-        return models.active(category).speech
+        return models.active(request.path_params.get("category") or next(iter(models.categories), "")).speech
     except Problem:
         return SOURCE
 

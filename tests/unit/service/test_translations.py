@@ -7,9 +7,9 @@ import pytest
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po
 
-from fashioniq.service.forms import Sent
 from fashioniq.service.schemas import PriceFilter
 from fashioniq.service.translations import LANGUAGES, SOURCE, interface
+from fashioniq.service.visit import Sent
 
 ROOT = files("fashioniq.service")
 TRANSLATED = [language for language in LANGUAGES if language != SOURCE]
