@@ -39,6 +39,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",  # of most answers
 }
 OF_STATUS = {
     400: "malformed",
@@ -203,14 +204,13 @@ async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Re
         log.info(f"{request.state.id} {request.method} {route} {status} {1000 * seconds:.0f} ms")
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    response.headers.setdefault("Cache-Control", "no-store")
     response.headers["X-Request-Id"] = request.state.id
     return response
 
 
 def _answer(request: Request, problem: Problem) -> Response:
     request.app.state.measures.problems.labels(problem.code).inc()
-    headers = {**HEADERS, "Cache-Control": "no-store"}  # an unexpected error does not pass the middleware
+    headers = dict(HEADERS)  # an unexpected error does not pass the middleware
     if problem.retry_after:
         headers["Retry-After"] = str(problem.retry_after)
     if problem.status == 401:
@@ -235,6 +235,6 @@ async def _handled(request: Request, error: Exception) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    place = f"{frame.f_code.co_qualname}:{line}"
-    log.error("%s failed: %s in %s", getattr(request.state, "id", ""), type(error).__name__, place)
+    place, id = frame.f_code.co_qualname, getattr(request.state, "id", "")
+    log.error("%s failed: %s in %s:%d", id, type(error).__name__, place, line)
     return _answer(request, Problem("internal"))

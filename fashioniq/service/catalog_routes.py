@@ -91,8 +91,12 @@ def _change(service: Service, category: str, product_id: str, **changes: Any) ->
     product_id = composed(product_id)  # as rows have it, whatever the catalog writes
     imported = None
     if (shown := served.shelf.row(served.own(product_id))) is not None:
-        facts = asdict(shown) | {"sizes": list(shown.sizes)}
-        imported = ProductRow(category=served.category, id=product_id, updated_at=now, **facts)
+        imported = ProductRow(
+            category=served.category,
+            id=product_id,
+            updated_at=now,
+            **asdict(shown) | {"sizes": list(shown.sizes)},
+        )
     if service.store.patch_product(served.category, product_id, imported, **changes) is None:
         raise wrong("/product_id", "unknown_product", "unknown-product")
     served.shelf.put(service.store.products(served.category, served.shelf.revision))

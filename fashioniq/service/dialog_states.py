@@ -54,12 +54,10 @@ class DialogStates:
         picture = self.store.picture(name)
         if picture is None:
             raise Problem("unknown-picture")
-        device = served.system.gallery.vectors_ND.device
-        return restored(picture.feature, picture.attrs["ids"], device)
+        return restored(picture.feature, picture.attrs["ids"], served.system.gallery.vectors_ND.device)
 
     def resolved(self, served: Served, step: DialogStep) -> DialogStep:
-        about = step.about
-        return step._replace(about=self.item(served, about)) if isinstance(about, str) else step
+        return step._replace(about=self.item(served, step.about)) if isinstance(step.about, str) else step
 
     def known(self, served: Served, query_id: str) -> Dialog | None:
         """The state after a turn, if it is kept and the model was not loaded again since, with other products."""

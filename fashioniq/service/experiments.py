@@ -14,6 +14,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.metrics.interleaving import Interleaved, probabilistic, team_draft
+from fashioniq.options import refuse
 from fashioniq.service.exploring import DEEPEST
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem
@@ -23,7 +24,6 @@ from fashioniq.service.served_model import Served
 from fashioniq.service.store import ExperimentRow, SessionRow, Store, Unavailable
 
 LiveOf = Callable[[Served], Callable[[], Dialog]]
-SearchJob = tuple[Callable[[], Dialog], int, Tensor | None]
 log = logging.getLogger("fashioniq.service")
 
 
@@ -48,12 +48,9 @@ class Contenders(NamedTuple):
     @property
     def reader(self) -> Served:
         """The model by which words are understood: of two that answer, that which knows more words."""
-
-        def words(served: Served) -> float:
-            vocabulary = served.system.vocabulary
-            return math.inf if vocabulary is None else len(vocabulary)
-
-        return max(self.models, key=words) if self.interleaved else self.models[0]
+        vocabularies = [served.system.vocabulary for served in self.models]
+        known = [math.inf if one is None else len(one) for one in vocabularies]
+        return self.models[known.index(max(known))] if self.interleaved else self.models[0]
 
     def interleave(self, rankings: Sequence[Sequence[str]], k: int, turns: int) -> Interleaved:
         """One list of k products of the rankings of both models, after some turns; a longer one begins alike."""
@@ -122,8 +119,7 @@ class Experiments:
                 failures.append(problem)
         if not models:
             raise failures[0]
-        missing = bool(failures)
-        return Contenders(models, one.method, one.id, session.arm, missing=missing, session=session.id)
+        return Contenders(models, one.method, one.id, session.arm, missing=bool(failures), session=session.id)
 
     def _pair(self, one: ExperimentRow) -> tuple[Served, Served]:
         """Both models. Where their products differ, the challenger is loaded again, once: with new products, only the
@@ -156,22 +152,27 @@ class Experiments:
 
 def check_comparable(running: Served, challenger: Served) -> None:
     """Raise UserError unless both models show products, and the same ones."""
-    for served in (running, challenger):
-        if served.asks:
-            raise UserError(
-                f"expected models that show products, found {served.version}, which asks questions"
+    uploads = running.uploads, challenger.uploads
+    refuse(
+        *(
+            (
+                served.asks,
+                f"expected models that show products, found {served.version}, which asks questions",
             )
-    if None not in (running.uploads, challenger.uploads) and running.uploads is not challenger.uploads:
-        raise UserError(
+            for served in (running, challenger)
+        ),
+        (
+            None not in uploads and uploads[0] is not uploads[1],
             f"expected models with the same encoder of pictures, found others of {running.version} and "
-            f"{challenger.version}; extract features with one predictor for both"
-        )
-    if challenger.category != running.category or challenger.products_sha256 != running.products_sha256:
-        raise UserError(
+            f"{challenger.version}; extract features with one predictor for both",
+        ),
+        (
+            challenger.category != running.category or challenger.products_sha256 != running.products_sha256,
             f"expected models of the same products, found {challenger.category} of "
             f"{len(challenger.system.gallery):,} products in {challenger.version} and {running.category} of "
-            f"{len(running.system.gallery):,} in {running.version}; extract features of one catalog for both"
-        )
+            f"{len(running.system.gallery):,} in {running.version}; extract features of one catalog for both",
+        ),
+    )
 
 
 def answer(
@@ -229,7 +230,7 @@ def _each(
 ) -> list[tuple[Dialog, list[Product]] | Exception]:
     """Dialog and products of each model, or why it failed; each is asked once."""
 
-    def job(served: Served) -> SearchJob | Problem:
+    def job(served: Served) -> tuple[Callable[[], Dialog], int, Tensor | None] | Problem:
         mask_N, eligible = served.shelf.allowed(wanted.filters)
         allowed_N = None if eligible == len(mask_N) else mask_N
         try:

@@ -46,8 +46,7 @@ class Facets:
                 for word in words:
                     if (index := number.get(word)) is None:
                         index = number[word] = len(number)
-                        group = speech.group_of.get(word) or speech.other[kind]
-                        families.append(group.family)
+                        families.append((speech.group_of.get(word) or speech.other[kind]).family)
                     seen.add(index)
             flat.extend(seen)
             ends.append(len(flat))

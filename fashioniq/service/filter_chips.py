@@ -74,8 +74,7 @@ def suggestions(divided: Sequence[FamilyCounts], holding: Sequence[Held]) -> lis
         for one in divided
         if one.family not in wanted
     ]
-    in_turn = [label for row in zip_longest(*columns) for label in row if label is not None]
-    return in_turn[:SUGGESTED]
+    return [label for row in zip_longest(*columns) for label in row if label is not None][:SUGGESTED]
 
 
 def common_labels(served: Served) -> set[str]:

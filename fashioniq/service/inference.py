@@ -141,8 +141,7 @@ class Inference:
                 job.done.set_exception(error)
         groups: dict[tuple[int, int], list[tuple[_Job, Dialog]]] = {}
         for job, live in ready:
-            mask = 0 if job.allowed_N is None else id(job.allowed_N)
-            groups.setdefault((id(live.system), mask), []).append((job, live))
+            groups.setdefault((id(live.system), id(job.allowed_N)), []).append((job, live))
         for group in groups.values():
             self._search(group[0][1].system, group)
 
@@ -151,9 +150,12 @@ class Inference:
         self.largest = max(self.largest, len(group))
         try:
             query = Query.joined([live.query for _, live in group])
-            left_out = [live.exclude_1K for _, live in group]
-            most = max(job.count for job, _ in group)
-            found = system.nearest(query, most, group[0][0].allowed_N, _padded(left_out))
+            found = system.nearest(
+                query,
+                max(job.count for job, _ in group),
+                group[0][0].allowed_N,
+                _padded([live.exclude_1K for _, live in group]),
+            )
         except BaseException as error:
             for job, _ in group:
                 job.done.set_exception(error)

@@ -6,7 +6,7 @@ other product has its offer in the catalog folder, which an import replaces.
 
 import threading
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
 from sys import intern
 
 import msgspec
@@ -114,9 +114,12 @@ class ProductColumns:
     @property
     def known(self) -> set[str]:
         """What is known of any product: "price", "sizes", "in_stock"."""
-        columns: dict[str, np.ndarray] = {"price": self._price_N, "in_stock": self._stock_N}
-        found = {name for name, column_N in columns.items() if np.any(column_N != UNKNOWN)}
-        return found | ({"sizes"} if self._sizes else set())
+        some = {
+            "price": np.any(self._price_N != UNKNOWN),
+            "in_stock": np.any(self._stock_N != UNKNOWN),
+            "sizes": bool(self._sizes),
+        }
+        return {name for name, known in some.items() if known}
 
     @property
     def currency(self) -> str:
@@ -159,17 +162,15 @@ class ProductColumns:
         """
         with self._lock:
             _, ranges, range_N = self._divisions
-            stock_N = self._stock_N == 1
             sizes = self.sizes
-            columns = [self._sizes[size] for size in sizes]
-            columns += [stock_N, *(range_N == number for number in range(1, len(ranges) + 1))]
+            of_ranges = (range_N == number for number in range(1, len(ranges) + 1))
+            columns = [*(self._sizes[size] for size in sizes), self._stock_N == 1, *of_ranges]
             both_N = np.empty(len(mask_N), bool)
             found = [int(np.count_nonzero(np.logical_and(one, mask_N, out=both_N))) for one in columns]
-        of_ranges = found[len(sizes) + 1 :]
         return OfferCounts(
             [(size, count) for size, count in zip(sizes, found, strict=False) if count],
             found[len(sizes)],
-            [(one, count) for one, count in zip(ranges, of_ranges, strict=True) if count],
+            [(one, count) for one, count in zip(ranges, found[len(sizes) + 1 :], strict=True) if count],
         )
 
     @cached_property
@@ -195,11 +196,8 @@ class ProductColumns:
             if price.lte is not None:
                 mask_N &= self._price_N <= price.lte
         if filters.sizes:
-            fits_N = np.zeros(len(mask_N), bool)
-            for size in filters.sizes.any:
-                if size in self._sizes:
-                    fits_N |= self._sizes[size]
-            mask_N &= fits_N
+            fitting = [self._sizes[size] for size in filters.sizes.any if size in self._sizes]
+            mask_N &= reduce(np.logical_or, fitting, np.zeros(len(mask_N), bool))
         if filters.in_stock:
             mask_N &= self._stock_N == 1
         return mask_N

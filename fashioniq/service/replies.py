@@ -1,15 +1,20 @@
-"""What an answer says of products, words and pictures."""
+"""What an answer says of products, words and pictures, and what each word of a request did."""
 
+import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from fashioniq.data.attributes import stated_attributes
 from fashioniq.data.cards import Product
 from fashioniq.data.clauses import clauses_of
+from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import Wishes
-from fashioniq.loop.dialog import Dialog
+from fashioniq.loop.dialog import Dialog, DialogStep
+from fashioniq.loop.query import Query
 from fashioniq.service.product_columns import NOTHING
 from fashioniq.service.reply_schemas import (
     FacetCounts,
@@ -30,6 +35,7 @@ from fashioniq.service.served_model import Served
 
 WIDTH = 320  # pixels of a picture on the page
 MOST_REASONS = 4  # why a product was found
+MOST_WORDS = 8  # of a request, that are left out in turn
 NOTES = {  # texts of notices by their codes, but of those with numbers or words
     "no-picture": "No picture could be drawn from these words, so they were searched for as a text.",
     "no-price": "The price to compare with is not known; say what it should cost.",
@@ -45,7 +51,7 @@ NOTES = {  # texts of notices by their codes, but of those with numbers or words
 def result(
     served: Served, product: Product, rank: int, texts: Iterable[str] = (), wishes: Wishes | None = None
 ) -> ResultReply:
-    """A product as the API shows it, after these texts of a dialog, or with the wishes that were read of them.
+    """A product as the API shows it, after these texts of a dialog, or with the wishes, if the model reads wishes.
 
     Scores are rounded, so that they do not give the vectors away.
     """
@@ -68,7 +74,7 @@ def result(
         url=row.url,
         image=picture,
         why=_why(texts, title, product.attributes)
-        if wishes is None
+        if wishes is None or served.system.wording is None
         else _met(served, product.id, wishes, title),
     )
 
@@ -146,6 +152,32 @@ def parts(live: Dialog, name: str) -> ScorePartsReply:
     )
 
 
+def effects(
+    before: Dialog, step: DialogStep, words: Sequence[str], ids: Sequence[str]
+) -> list[dict[str, int]]:
+    """For each product, the places in the whole gallery that it would lose if a word had not been said.
+
+    `before` is the dialog before the step, `words` are words of it that the model knows.
+    """
+    gallery = before.system.gallery
+    item_K = torch.tensor([gallery.items.positions[name] for name in ids], device=gallery.vectors_ND.device)
+
+    def rank_K(live: Dialog) -> Tensor:
+        return gallery.rank(Query.joined([live.query] * len(item_K)), item_K)
+
+    rank_with_K = rank_K(before.after(step))
+    moved = [(rank_K(before.after(_without(before, step, word))) - rank_with_K).tolist() for word in words]
+    return [dict(zip(words, places, strict=True)) for places in zip(*moved, strict=True)] or [{} for _ in ids]
+
+
+def _without(before: Dialog, step: DialogStep, word: str) -> DialogStep:
+    """A step without a word or phrase, and without the parts of which nothing else is known."""
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    says = [" ".join(tokenize(pattern.sub(" ", part))) for part in step.says]
+    says = [part for part in says if before.system.read(part).known]
+    return step._replace(says=tuple(says), text=pattern.sub(" ", step.text))
+
+
 def facets(served: Served, wishes: Wishes, filters: FiltersBody) -> FacetCounts:
     """Counts among the products that meet filters and wishes."""
     allowed_N, wording = served.shelf.allowed(filters)[0].numpy(), served.system.wording
@@ -191,9 +223,8 @@ def _why(texts: Iterable[str], title: str, attributes: Sequence[str]) -> list[Wh
 
 def _met(served: Served, name: str, wishes: Wishes, title: str) -> list[Why]:
     """What a product has of what is wanted, the newest wishes first."""
-    wording = served.system.wording
-    assert wording is not None, "there are wishes"
-    if (item := served.system.gallery.items.positions.get(name)) is None:
+    wording, item = served.system.wording, served.system.gallery.items.positions.get(name)
+    if wording is None or item is None:
         return []  # an earlier answer had it, and the catalog has it no more
     labels = frozenset(wording.labels_of(item))
     found = dict[str, Why]()

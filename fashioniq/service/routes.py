@@ -3,7 +3,7 @@
 import json
 import re
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
@@ -48,8 +48,7 @@ def errors_of(errors: Any) -> list[dict[str, str]]:
 
 
 def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
+    return cast(Service, request.app.state.service)
 
 
 def allowed(scope: str, limited: str = "") -> Any:
@@ -125,9 +124,9 @@ def product(service: Of, category: str, product_id: str) -> dict[str, Any]:
     """A product."""
     served = service.models.having(category, product_id)
     product_id = served.own(product_id)
-    found = result(served, served.system.cards.product(product_id, 0.0), 1, [])
-    shown = found.model_dump(exclude={"rank", "score", "why"})
-    return shown | {"attributes": served.system.cards.attributes.get(product_id, [])}
+    cards = served.system.cards
+    shown = result(served, cards.product(product_id, 0.0), 1, []).model_dump(exclude={"rank", "score", "why"})
+    return shown | {"attributes": cards.attributes.get(product_id, [])}
 
 
 @searches.get("/v1/categories/{category}/products/{product_id}/similar", dependencies=limited)

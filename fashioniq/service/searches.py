@@ -15,14 +15,22 @@ from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
 from fashioniq.service.problems import Problem, wrong
-from fashioniq.service.replies import facets, generated_picture, notice_codes, notices, parts, result
+from fashioniq.service.replies import (
+    MOST_WORDS,
+    effects,
+    facets,
+    generated_picture,
+    notice_codes,
+    notices,
+    parts,
+    result,
+)
 from fashioniq.service.reply_schemas import HeardReply, RankingReply
 from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import TurnRow
 from fashioniq.service.turns import holding, understood, wishes_of
-from fashioniq.service.word_effects import MOST, effects
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,7 @@ class Searches:
         mask_N, eligible = served.shelf.allowed(wanted.filters)
 
         def begin() -> tuple[Dialog, list[Product]]:
-            live = Dialog.start(served.system)
-            if served.asks:
-                _ = live.offer
+            live = _with_offer(served, Dialog.start(served.system))
             return live, [served.product(name, live) for name in served.first(mask_N, wanted.k)]
 
         live, products = self.inference.call(begin)
@@ -102,18 +108,11 @@ class Searches:
     ) -> tuple[Dialog, RankingReply]:
         """The dialog that `live_of` returns, and the products nearest to its query."""
         mask_N, eligible = served.shelf.allowed(wanted.filters)
-
-        def live_with_offer() -> Dialog:
-            live = live_of()
-            if served.asks:
-                _ = live.offer  # in the thread of the models; later it is only read
-            return live
-
         try:
             count = max(wanted.k, DEEPEST) if wanted.explores else wanted.k
             with self.states.place(served):
                 live, products = self.inference.search(
-                    live_with_offer, count, None if eligible == len(mask_N) else mask_N
+                    lambda: _with_offer(served, live_of()), count, None if eligible == len(mask_N) else mask_N
                 )
         except NotFiniteError:
             raise Problem("unusable-run") from None
@@ -134,7 +133,7 @@ class Searches:
         self, ranking: RankingReply, before: Callable[[], Dialog], step: DialogStep, live: Dialog
     ) -> None:
         """Add the parts of the scores after a step, and the effects of its words, to the results."""
-        words = list(dict.fromkeys(ranking.heard.known))[:MOST]
+        words = list(dict.fromkeys(ranking.heard.known))[:MOST_WORDS]
         ids = [one.product_id for one in ranking.results]
         if not ids:
             return
@@ -143,6 +142,13 @@ class Searches:
         )
         for one, places, of_score in zip(ranking.results, found, scores, strict=True):
             one.effects, one.parts = places, of_score
+
+
+def _with_offer(served: Served, live: Dialog) -> Dialog:
+    """A dialog whose offer of questions is made in the thread of the models; later it is only read."""
+    if served.asks:
+        _ = live.offer
+    return live
 
 
 def check_known(served: Served, names: dict[str, str | None]) -> None:
@@ -163,7 +169,6 @@ def reply_of(
 ) -> RankingReply:
     """The reply with the nearest products, or with those `shown` in their place."""
     wishes = live.wishes
-    read = wishes if served.system.wording else None
     codes = [*wanted.notes, *notice_codes(served, live, wanted.heard, products, width_of(live))]
     return RankingReply(
         query_id=f"q_{secrets.token_hex(16)}",
@@ -177,7 +182,7 @@ def reply_of(
         filters=wanted.filters,
         holding=holding(wishes, wanted.filters),
         results=[
-            result(served, one, rank, wanted.texts, read) for rank, one in enumerate(shown or products, 1)
+            result(served, one, rank, wanted.texts, wishes) for rank, one in enumerate(shown or products, 1)
         ],
         facets=facets(served, wishes, wanted.filters) if wanted.facets else None,
         notices=notices(served, codes, wanted.heard, wanted.filters),
@@ -231,15 +236,13 @@ def stored_reply(served: Served, turns: Sequence[TurnRow], with_facets: bool = F
     last, texts = turns[-1], [turn.says or "" for turn in turns]
     cards, filters = served.system.cards, FiltersBody.model_validate(last.filters)
     wishes = wishes_of(served, turns)
-    read = wishes if served.system.wording else None
     results = [
-        result(served, cards.product(one["id"], 0.0), rank, texts, read).model_copy(
+        result(served, cards.product(one["id"], 0.0), rank, texts, wishes).model_copy(
             update={"score": one["score"]}
         )
         for rank, one in enumerate(last.shown, 1)
     ]
     heard = HeardReply(**{name: last.heard[name] for name in HeardReply.model_fields if name in last.heard})
-    codes = last.heard.get("notices", ())
     return RankingReply(
         query_id=last.query_id,
         turn=last.n,
@@ -254,5 +257,5 @@ def stored_reply(served: Served, turns: Sequence[TurnRow], with_facets: bool = F
         holding=holding(wishes, filters),
         results=results,
         facets=facets(served, wishes, filters) if with_facets else None,
-        notices=notices(served, codes, heard, filters),
+        notices=notices(served, last.heard.get("notices", ()), heard, filters),
     )

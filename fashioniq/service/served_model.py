@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,10 +62,6 @@ class Served:
         None  # of the catalog folder, six lists each
     )
     speech: str = "en"  # language of the labels
-    catalog_sha256: str = field(init=False)  # of what the catalog folder and the vectors are
-    shelf: ProductColumns = field(init=False)
-    facets: Facets = field(init=False)
-    typical: list[str] = field(init=False)
 
     def __post_init__(
         self,
@@ -74,6 +70,7 @@ class Served:
     ) -> None:
         gallery = self.system.gallery
         of_folder = offers or {}, labels or {}, self.system.cards.titles, gallery.mean_1D.tolist()
+        # of what the catalog folder and the vectors are
         self.catalog_sha256 = hashlib.sha256(msgspec.json.encode(of_folder, order="sorted")).hexdigest()
         items = gallery.items
         self.shelf = ProductColumns(items.positions, offers)
@@ -82,7 +79,7 @@ class Served:
             wording.labels_of(0)  # what is computed when it is first needed
             learned = [(label, wording.family_of(label) or "", has_N) for label, has_N in wording.learned()]
         self.facets = Facets(items.ids, labels or {}, language(self.speech), learned)
-        self.typical = []  # ids of products for someone who has not said anything
+        self.typical: list[str] = []  # ids of products for someone who has not said anything
         self.typical = self.first(torch.ones(len(items.ids), dtype=torch.bool), TYPICAL)
 
     @classmethod

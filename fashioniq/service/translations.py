@@ -4,6 +4,7 @@ import gettext
 import io
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -102,12 +103,10 @@ class Interface:
 def interface(accepted: str, own: str) -> Interface:
     """The interface for a header Accept-Language, in the language `own` if none of its languages is translated."""
     for tag in _by_preference(accepted):
-        try:
+        with suppress(ValueError, UnknownLocaleError):
             locale = Locale.parse(tag, sep="-")
-        except (ValueError, UnknownLocaleError):
-            continue
-        if locale.language in LANGUAGES:
-            return Interface(locale)
+            if locale.language in LANGUAGES:
+                return Interface(locale)
     return Interface(Locale(own if own in LANGUAGES else SOURCE))
 
 

@@ -97,8 +97,7 @@ def said(
             raise wrong(at, "no_known_word", "nothing-understood", near=heard.near)
         return Understood(DialogStep(parts, about, question), heard, filters)
     filters, notes = filters_after(served, filters, request, about)
-    step = DialogStep(parts, about, question, text=text)
-    return Understood(step, _heard(served, request), filters, notes)
+    return Understood(DialogStep(parts, about, question, text=text), _heard(served, request), filters, notes)
 
 
 def _heard(served: Served, request: ParsedRequest) -> HeardReply:
@@ -147,8 +146,8 @@ def holding(wishes: Wishes, filters: FiltersBody) -> list[Held]:
         )
         for wish in wishes.held
     ]
-    limits = [(name, text_of(filters, name)) for name in filters.given]
-    return [*found, *(Held(id=name, kind=name, text=text) for name, text in limits)]  # type: ignore[arg-type]
+    limits = [Held(id=name, kind=name, text=text_of(filters, name)) for name in filters.given]  # type: ignore[arg-type]
+    return [*found, *limits]
 
 
 def without(filters: FiltersBody, wishes: Wishes, id: str) -> tuple[FiltersBody, DialogStep]:
@@ -180,19 +179,19 @@ def kind_of(step: DialogStep) -> str:
 
 def step_of(turn: TurnRow) -> DialogStep:
     """The step of a stored turn."""
-    if turn.kind == "like":
-        return DialogStep(like=turn.about)
-    if turn.kind == "less_like":
-        return DialogStep(less_like=turn.about)
-    if (wish := turn.heard.get("wish")) is not None:
-        return DialogStep(wish=ChosenLabel(**wish))
-    if (dropped := turn.heard.get("dropped")) is not None:
-        return DialogStep(dropped=dropped)
-    if passed := turn.heard.get("passed"):
+    heard = turn.heard
+    if passed := heard.get("passed"):
         return DialogStep(passed=tuple(passed))
-    about = turn.about if turn.kind == "says" else None
-    text = (turn.says or "") if turn.heard.get("whole") else ""
-    return DialogStep(tuple(turn.heard.get("clauses", ())), about, turn.question or "", text=text)
+    return DialogStep(
+        tuple(heard.get("clauses", ())),
+        turn.about if turn.kind == "says" else None,
+        turn.question or "",
+        like=turn.about if turn.kind == "like" else None,
+        text=(turn.says or "") if heard.get("whole") else "",
+        less_like=turn.about if turn.kind == "less_like" else None,
+        wish=ChosenLabel(**heard["wish"]) if heard.get("wish") else None,
+        dropped=heard.get("dropped"),
+    )
 
 
 def steps_of(turns: Sequence[TurnRow]) -> list[DialogStep]:
@@ -209,8 +208,7 @@ def understood_after(
     served: Served, turns: Sequence[TurnRow], request: TurnBody, about: str | None, question: str
 ) -> Understood:
     """A turn after stored ones; filters of the request replace those of before, also what is said of them."""
-    present = FiltersBody.model_validate(turns[-1].filters)
-    filters = present if request.filters is None else request.filters
+    filters = FiltersBody.model_validate(turns[-1].filters) if request.filters is None else request.filters
     if request.drop is not None:
         filters, step = without(filters, wishes_of(served, turns), request.drop)
         return Understood(step, HeardReply(), filters)

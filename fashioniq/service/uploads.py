@@ -1,6 +1,7 @@
 """Pictures that shoppers upload: decoded in a process of their own, encoded, and never stored."""
 
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -28,12 +29,10 @@ AT_ONCE = 2  # uploads in work; more are refused
 
 def decode(content: bytes, size: int) -> np.ndarray:
     """An uploaded picture as uint8, 3×size×size. Raises UnreadableImage. Limits the memory of its process."""
-    try:
+    with suppress(ImportError, ValueError, OSError):  # not on this system
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    except (ImportError, ValueError, OSError):
-        pass  # not on this system
     try:
         return to_square(decode_image(content, max_pixels=MAX_PIXELS), size)
     except MemoryError:
