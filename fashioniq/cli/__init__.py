@@ -95,7 +95,6 @@ def _loading() -> Iterator[None]:
 def _overview() -> str:
     lines = ["usage: fashioniq COMMAND [options]; see fashioniq COMMAND --help"]
     for job, kinds in JOBS.items():
-        lines += ["", job]
-        for name, kind in kinds.items():
-            lines.append(f"  {name:20} {re.split(FIRST_PART, ' '.join((kind.__doc__ or '').split()))[0]}")
+        summaries = {name: " ".join((kind.__doc__ or "").split()) for name, kind in kinds.items()}
+        lines += ["", job, *(f"  {name:20} {re.split(FIRST_PART, summaries[name])[0]}" for name in kinds)]
     return "\n".join(lines)

@@ -93,8 +93,7 @@ def _system(settings: Chat) -> tuple[System, Path]:
         return system, folder
     catalog, store = chatir.run_data(folder, features=features, data=data, category=category)
     chosen = "candidate-aware" if settings.questioner == "none" else settings.questioner
-    asking = replace(settings, features=store.root, questioner=chosen)
-    asker = asker_of(asking, catalog, system.gallery)([0])
+    asker = asker_of(replace(settings, features=store.root, questioner=chosen), catalog, system.gallery)([0])
     return replace(system, asker=Limited(asker, settings.rounds)), folder
 
 

@@ -118,12 +118,15 @@ def _watch(things: Iterable[Any], total: int, category: str) -> Iterable[Any]:
 def _print_findings(name: str, found: Findings) -> None:
     """Print the counts of a category, then a line for each kind of finding and note."""
     if found.counts:
-        rows = []
-        for what, counts in found.counts.items():
-            cells = ["–" if count is None else str(count) for count in counts] + [""] * (
-                len(SPLITS) - len(counts)
-            )
-            rows.append([what, *cells, "as released" if found.released.get(what) == counts else ""])
+        rows = [
+            [
+                what,
+                *("–" if count is None else str(count) for count in counts),
+                *[""] * (len(SPLITS) - len(counts)),
+                "as released" if found.released.get(what) == counts else "",
+            ]
+            for what, counts in found.counts.items()
+        ]
         print_table([name, *SPLITS, ""], rows)
     elif found.findings or found.notes:
         print(name)

@@ -28,8 +28,7 @@ def run(settings: Demo) -> None:
             with suppress(webbrowser.Error):
                 webbrowser.open(address)
 
-    given = Serve(run=[str(run)], database=f"sqlite:///{settings.folder}/service.db", port=_port())
-    serve.run(given, opened)
+    serve.run(Serve(run=[str(run)], database=f"sqlite:///{settings.folder}/service.db", port=_port()), opened)
 
 
 def _port() -> int:

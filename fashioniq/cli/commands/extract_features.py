@@ -22,9 +22,11 @@ from fashioniq.runs.predictor import predicted
 def run(settings: ExtractFeatures) -> FeatureStore:
     """Write the feature store of a category, of conversations or of a folder of pictures, and print a summary."""
     products = _products(settings)
-    root = settings.features or settings.data / "features"
-    if isinstance(products, Catalog):
-        root = features_folder(settings.data, products.category, settings.features)
+    root = (
+        features_folder(settings.data, products.category, settings.features)
+        if isinstance(products, Catalog)
+        else settings.features or settings.data / "features"
+    )
     if settings.vectors and settings.ids and isinstance(products, Catalog):
         return fill(root, products, sources.own_vectors(settings.vectors, settings.ids, products))
     source = _source(settings, products, words_to_keep(root, settings.update))
@@ -34,8 +36,7 @@ def run(settings: ExtractFeatures) -> FeatureStore:
         facts, extract = source
         if not isinstance(extract, sources.PictureSource):
             raise UserError(f"--engine ray encodes pictures, which --encoder {settings.encoder} does not")
-        gpu = pick_device(settings.device).type == "cuda"
-        source = facts, RayWorkers(extract, settings.pictures, gpu)
+        source = facts, RayWorkers(extract, settings.pictures, pick_device(settings.device).type == "cuda")
     if settings.metadata and isinstance(products, Catalog):
         source = sources.with_metadata(source, products)
     return fill(root, products, source, settings.update)

@@ -87,10 +87,8 @@ def run(settings: Serve, opened: Callable[[str], object] | None = None) -> None:
                 f"note: --predictor {one.folder} has not computed the features of a served model; it is not used"
             )
     local = is_loopback(settings.host) and not settings.proxy
-    service = Service(store, models, inference, settings.explore, settings.spool)
-    app = create_app(service, Access(store, local))
     config = uvicorn.Config(
-        app,
+        create_app(Service(store, models, inference, settings.explore, settings.spool), Access(store, local)),
         log_config=None,
         access_log=False,
         server_header=False,
