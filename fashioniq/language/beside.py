@@ -77,6 +77,12 @@ def colors_part(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
     return any(_is_part(unit, lexicon) for unit in units[at + 1 : at + 2])
 
 
+def shapes_part(units: Sequence[Unit], at: int, lexicon: Lexicon) -> bool:
+    """Whether a length or fit is that of a part named next: "long belt", but not "short sleeveless dress"."""
+    part = any(unit.noun or unit.tokens[-1].key in lexicon.grammar.parts for unit in units[at + 1 : at + 2])
+    return part and not any(unit.term and unit.term.family == GARMENT for unit in units[at + 2 : at + 3])
+
+
 def _is_part(unit: Unit, lexicon: Lexicon) -> bool:
     return unit.tokens[-1].key in lexicon.grammar.parts or (
         unit.term is not None and unit.term.family in _PARTS

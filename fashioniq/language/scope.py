@@ -132,8 +132,9 @@ class Scope:
             if not self._less:
                 return  # "no short dresses" says nothing against dresses
             denied = False
-        of_part = denied and family in _OF_PARTS and not self._less
-        if of_part and beside.colors_part(self.units, at, self.lexicon):
+        of_part = beside.colors_part if family == COLOR else beside.shapes_part
+        about = denied and family in _OF_PARTS and not self._less
+        if about and of_part(self.units, at, self.lexicon):
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
