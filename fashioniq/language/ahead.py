@@ -99,7 +99,9 @@ def before_verb(units: Sequence[Unit], at: int) -> int | None:
 def relative(units: Sequence[Unit], at: int) -> bool:
     """Whether a clause that ends with its verb follows a comma: "kein Kleid, das rot ist"."""
     clause = list(takewhile(lambda unit: not unit.mark, units[at + 1 :]))
-    return bool(clause) and "relative" in clause[0].roles and "assert" in clause[-1].roles
+    ends = bool(clause) and "relative" in clause[0].roles and "finite" in clause[-1].roles
+    named = clause[1].term if ends and len(clause) > 1 else None
+    return ends and not (named and named.family == GARMENT)  # "passt nicht, das Kleid soll Taschen haben"
 
 
 def joined(units: Sequence[Unit], at: int) -> bool:

@@ -30,7 +30,7 @@ class Sentence(Scope):
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
             if any("that" in other.roles for other in self.units[at + 1 : at + 2]) or (
-                self._denial and not self._seen and ahead.relative(self.units, at)
+                self._denial in ("no", "not") and not self._seen and ahead.relative(self.units, at)
             ):
                 return  # "schade, dass es keine Taschen hat", "kein Kleid, das rot ist"
             if unit.mark == ",":
@@ -65,7 +65,8 @@ class Sentence(Scope):
                 self.like_shown = True
                 equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
                 self.items = [item for item in self.items if item.unit.tokens != equal]
-                self._denial, self._less = "", False  # "not as short as this dress" denies no dress
+                if self._less:  # "not as short as this dress" denies no dress
+                    self._denial, self._less = "", False
         elif "complaint" in roles and (kind := clauses.complaint(self.units, at)):
             self._deny(kind)
             self._complains = True
