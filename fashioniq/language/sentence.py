@@ -209,9 +209,12 @@ class Sentence(Scope):
         """First item that "it" stands for, or "them" after a list: "a belt and a bow on the back, remove them"."""
         several = any("several" in self.rules.roles.get(token.key, ()) for token in unit.tokens)
         for number in range(len(self.items) - 1, 0, -1):
-            item, before = self.items[number], self.items[number - 1].unit.term
-            listed = several and item.joint and before is not None and before.family in _BEFORE_PARTS
-            if not (listed or self._tells_where(item.unit)):
+            item, last = self.items[number], self.items[number - 1]
+            between = self.units[ahead.place(self.units, last.unit) : ahead.place(self.units, item.unit)]
+            listed = item.joint and not any(one.roles & {"but", "assert"} for one in between[1:])
+            part = last.unit.term is not None and last.unit.term.family in _BEFORE_PARTS
+            alike = several and listed and part and last.denied == item.denied  # not "lace, it has bows"
+            if not (alike or self._tells_where(item.unit)):
                 return number
         return 0
 
