@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from fashioniq.language import ahead, beside
@@ -25,6 +26,10 @@ class ScopedUnit(NamedTuple):
     than: Unit | None = None  # what a step compares with, in place of the product
     joint: str = ""  # "or", "and" or "," before it
     softly: bool = False  # denied by "less", "too" or "not so"; a step that only denies: "not so"
+
+
+def _is_garment(item: ScopedUnit) -> bool:
+    return item.unit.term is not None and item.unit.term.family == GARMENT
 
 
 class Scope:
@@ -54,12 +59,11 @@ class Scope:
     def _deny_back(self, since: int) -> None:
         """Deny what was said, but no garment beside something else: "red dresses are not for me"."""
         said = [item for item in self.items[since:] if not self._tells_where(item.unit)]
-        kept = GARMENT if any(item.unit.term and item.unit.term.family != GARMENT for item in said) else None
+        kept = any(  # but both of "dresses and lace are not for me"
+            not item.joint and _is_garment(last) != _is_garment(item) for last, item in pairwise(said)
+        )
         self.items[since:] = [
-            item
-            if item.step or (item.unit.term and item.unit.term.family == kept)
-            else item._replace(denied=True)
-            for item in said
+            item if item.step or (kept and _is_garment(item)) else item._replace(denied=True) for item in said
         ]
 
     def _border(self, comma: bool = False) -> None:
