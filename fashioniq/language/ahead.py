@@ -104,6 +104,12 @@ def relative(units: Sequence[Unit], at: int) -> bool:
     return ends and not (named and named.family == GARMENT)  # "passt nicht, das Kleid soll Taschen haben"
 
 
+def alone(units: Sequence[Unit], at: int) -> bool:
+    """Whether nothing else is said, or this begins a text and a mark follows: "clear. I want a red dress"."""
+    others = units if at else takewhile(lambda unit: not unit.mark, units)
+    return all(unit.mark or "filler" in unit.roles for unit in others)
+
+
 def joined(units: Sequence[Unit], at: int) -> bool:
     """Whether "and" is between the last thing said and this place."""
     for unit in reversed(units[:at]):

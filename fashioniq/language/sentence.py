@@ -54,7 +54,7 @@ class Sentence(Scope):
         if "denied" in roles:
             self._add(ScopedUnit(unit, True, joint=self._joint))
         elif "restart" in roles and (
-            "filler" not in roles or all(one.mark or "filler" in one.roles for one in self.units)
+            "filler" not in roles or ahead.alone(self.units, at)
         ):  # "clear", but not "a clear logo"
             self.taken_back.add("*")
         elif "like" in roles:
