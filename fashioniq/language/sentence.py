@@ -181,6 +181,8 @@ class Sentence(Scope):
 
     def _named(self, at: int) -> bool:
         """Deny how something is, not the thing: "I don't want the dress so short"."""
+        if not self.items:
+            return False  # "not white sleeves so short"
         last = self.items[-1]
         thing = last.unit.noun or (last.unit.term is not None and last.unit.term.family == GARMENT)
         about = thing and last.unit is self.units[at - 1] and ahead.next_said(self.units, at) == at + 1
