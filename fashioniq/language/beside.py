@@ -93,7 +93,8 @@ def tells_where(units: Sequence[Unit], since: int, at: int, lexicon: Lexicon) ->
     """Whether a word after `since` tells where something else is: "red" and "sleeves" of "no lace on red sleeves"."""
     if not any(_is_place(unit) or _is_part(unit, lexicon) for unit in units[at : at + 2]):
         return False
-    kind = units[at].term is not None and units[at].term.family in ("neck", "sleeves")
+    term, before = units[at].term, [one.term.family for one in units[max(0, at - 2) : at - 1] if one.term]
+    kind = term is not None and term.family in ("neck", "sleeves") and term.family not in before
     adjective = kind and not (units[at].noun or units[at].tokens[-1].key in lexicon.grammar.parts)
     within = _WITHIN if adjective or not _is_place(units[at]) else _WITHIN | {"or"}  # "or long sleeves"
     for number in range(at - 1, since, -1):
