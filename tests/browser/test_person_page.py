@@ -58,6 +58,8 @@ def test_two_people_make_dialogs_and_go_on_after_an_interruption(browser, comman
         browser.press("Enter")
         browser.wait_for(WAITING)
     say(browser, asking, "of the second dialog?")
+    browser.open(answering)
+    browser.wait_for(FIELD)  # the command waits: interrupted at work, some library may swallow it
     os.kill(process.pid, signal.SIGINT)
     assert ended(process) == 130
 
