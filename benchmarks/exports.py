@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs
-from fashioniq.evaluation.protocols import run_dialogs
+from fashioniq.evaluation.run import run_dialogs
 from fashioniq.exports.onnx import INPUTS, compute, export_onnx, sessions
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Turn

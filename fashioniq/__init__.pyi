@@ -7,7 +7,7 @@ from fashioniq.data.evaluations import CaptionMetrics
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.evaluations import SingleTurnMetrics
-from fashioniq.evaluation.protocols import Evaluated
+from fashioniq.evaluation.run import Evaluated
 from fashioniq.evaluation.users import UserTable
 from fashioniq.features.store import FeatureStore
 from fashioniq.loop.dialog import Dialog as Dialog

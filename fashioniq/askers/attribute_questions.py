@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fashioniq.data.attributes import Topic
+from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message

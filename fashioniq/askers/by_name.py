@@ -12,12 +12,12 @@ from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.person import PersonAsks
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
 from fashioniq.config import Asking, EndpointOptions
-from fashioniq.data.attributes import Topic, topics_of
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.dialogues import Dialogue, each
 from fashioniq.data.items import Items
 from fashioniq.data.parts import PartInputs, named_part
+from fashioniq.data.topics import Topic, topics_of
 from fashioniq.features.store import FeatureStore, features_folder
 from fashioniq.files import UserError
 from fashioniq.llm.endpoint import ENDPOINT, Endpoint

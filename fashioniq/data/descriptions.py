@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fashioniq.data.attributes import GARMENT, PART, Labels, Topic, add_word, find_attributes, vocabulary_of
+from fashioniq.data.attributes import GARMENT, PART, Labels, add_word, find_attributes, vocabulary_of
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.dialogues import Round
 from fashioniq.data.languages import language
+from fashioniq.data.topics import Topic
 
 Words = tuple[str, ...]  # attribute words of one product or picture; the main color comes first
 

@@ -15,7 +15,6 @@ from fashioniq.data.attributes import (
     find_attributes,
     label_vocabulary,
     own_words,
-    question_about,
     stated_attributes,
     types_of,
 )
@@ -24,6 +23,7 @@ from fashioniq.data.catalog_files import ATTRIBUTE_LISTS
 from fashioniq.data.labelled import LabeledPhotos
 from fashioniq.data.languages import TOKEN, language, squeezed
 from fashioniq.data.photos import Photo
+from fashioniq.data.topics import question_about
 from fashioniq.files import UserError
 
 NAMED, MAIN = 1, 2  # a word of a list, and the first one of those that answer the same question

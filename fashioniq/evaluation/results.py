@@ -15,7 +15,8 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialog_log import LoggedDialog, read_dialogs
 from fashioniq.data.evaluations import DialogMetrics, RoundMetrics, TurnMetrics, read_metrics
-from fashioniq.features.store import AttributeWords, FeatureStore
+from fashioniq.features.cards import AttributeWords
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, explaining
 
 _SAME = {"protocol": "protocol", "category": "category", "split": "split", "gallery": "gallery size"}

@@ -20,14 +20,8 @@ from fashioniq.data import trec
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SessionMetrics, TurnMetrics, UserRow, UserTable
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.protocols import (
-    Evaluated,
-    MeasuredTask,
-    folder_of,
-    measured,
-    print_results,
-    write_results,
-)
+from fashioniq.evaluation.protocols import MeasuredTask
+from fashioniq.evaluation.run import Evaluated, folder_of, measured, print_results, write_results
 from fashioniq.evaluation.sessions import session_rows
 from fashioniq.files import UserError, together, write_json
 from fashioniq.metrics.measures import at_chance

@@ -5,12 +5,11 @@
     patches.npy      N×T×F float16, token features of the pictures, in stores of --patches
 
 `store.json` is written last. Without it, the store is unfinished. While products are being added, only the
-first `count` rows are valid. Item cards of a catalog have the attribute words of a store.
+first `count` rows are valid.
 """
 
 import hashlib
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +19,6 @@ from msgspec import UNSET, UnsetType
 
 from fashioniq.categories import file_name
 from fashioniq.data.arrays import UNREADABLE, open_array
-from fashioniq.data.cards import ItemCards
-from fashioniq.data.catalog import Catalog
 from fashioniq.encoders.identity import Identity
 from fashioniq.files import UserError, checksum, explaining, read_json, refuse_special, typed
 
@@ -246,34 +243,3 @@ def _open_array(path: Path, axes: int = 2) -> np.ndarray:
         if array.offset + array.nbytes != path.stat().st_size:
             raise ValueError("its length is not that of its header")
         return array
-
-
-class AttributeWords(Mapping[str, list[str]]):
-    """Attribute words of the products in a store, most certain first; they stay on disk."""
-
-    def __init__(self, store: FeatureStore) -> None:
-        self._store = store
-
-    def __getitem__(self, name: str) -> list[str]:
-        return self._store.attributes(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._store.ids)
-
-    def __len__(self) -> int:
-        return len(self._store.ids)
-
-
-def cards_of(catalog: Catalog, store: FeatureStore | None, ids: Sequence[str]) -> ItemCards:
-    """Cards of these products.
-
-    Attributes are the catalog's labels; those of a product without labels come from the store, if it has any.
-    """
-    labels = {
-        name: [word for words in catalog.labels[name] for word in words]
-        for name in ids
-        if name in catalog.labels
-    }
-    if not store or not store.attribute_words:
-        return ItemCards(catalog.images, catalog.titles, labels)
-    return ItemCards(catalog.images, catalog.titles, ChainMap(labels, AttributeWords(store)))  # type: ignore[arg-type]

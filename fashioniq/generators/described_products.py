@@ -10,7 +10,6 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq import plugins
 from fashioniq.askers.by_name import topics
 from fashioniq.categories import singular
 from fashioniq.config import DescribedProducts, Generation
@@ -19,10 +18,12 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.descriptions import Describer, Words
 from fashioniq.data.facts import RoundFacts
-from fashioniq.data.parts import PartInputs, named_part
+from fashioniq.data.parts import PartInputs
 from fashioniq.encoders.protocol import Encoder, unit
-from fashioniq.features.store import FeatureStore, cards_of
-from fashioniq.files import UserError, refuse_special
+from fashioniq.features.cards import cards_of
+from fashioniq.features.store import FeatureStore
+from fashioniq.files import UserError
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.cache import Cached
 from fashioniq.generators.photographs import Photographs
 from fashioniq.generators.pictures import Generator
@@ -31,7 +32,6 @@ from fashioniq.loop.messages import Message
 from fashioniq.models.device import pick_device
 from fashioniq.models.dialog_encoder import TextTower
 from fashioniq.models.text import TextEncoder
-from fashioniq.runs import kind_of
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.runs.search_space import SearchSpace, search_space
 
@@ -61,31 +61,6 @@ def generator_of(
     made = generator_by_name(options.generator, pick_device(device), data, category, own)
     quick = made.identity.get("backend") in ("folder", "drawn", "photographs")
     return made if quick and not keep else Cached(made, options.cache)
-
-
-def generator_by_name(
-    name: str,
-    device: torch.device | str = "cpu",
-    data: Path | None = None,
-    category: str | None = None,
-    options: Any = None,
-) -> Generator:
-    """Create a generator, without a cache: a part, the run of a trained generator, or a pipeline of diffusers by its
-    folder or its name on the hub. Raises UserError if it cannot be loaded.
-    """
-    if plugins.is_part("generators", name):
-        about = {"data": data, "category": category, "device": str(device), "options": options}
-        return cast(Generator, named_part("generators", name, **about))
-    refuse_special(Path(name))
-    if (Path(name) / "model.json").is_file():
-        if (found := kind_of(Path(name))) != "generator":
-            raise UserError(f"expected a run of a generator, found that of a {found} in {name}; give another")
-        from fashioniq.generators.trained import RunGenerator
-
-        return RunGenerator(Path(name), str(device))
-    from fashioniq.generators.diffusers_pipeline import DiffusersPipeline
-
-    return DiffusersPipeline(name, device)
 
 
 def photographs(inputs: PartInputs) -> Photographs:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fashioniq.data.attributes import COLOUR, TYPES, question_about
+from fashioniq.data.attributes import TYPES
+from fashioniq.data.topics import COLOUR, question_about
 
 
 def families(words: Sequence[str], types: Sequence[str]) -> list[str]:

@@ -13,7 +13,6 @@ from fashioniq.askers.attribute_questions import CandidateAware, known
 from fashioniq.askers.limited import Limited
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalChatIR
-from fashioniq.data.attributes import topics_of
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import ATTRIBUTE_LISTS, picture_paths
@@ -29,8 +28,10 @@ from fashioniq.data.dialogues import (
     read_search_space,
 )
 from fashioniq.data.facts import Questions, RoundFacts
+from fashioniq.data.topics import topics_of
 from fashioniq.encoders.protocol import unit
-from fashioniq.features.store import FeatureStore, cards_of
+from fashioniq.features.cards import cards_of
+from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, checksum
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import Message, Retriever

@@ -13,8 +13,8 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.config import EvalDialogs
 from fashioniq.data.cards import ItemCards
 from fashioniq.data.facts import TurnFacts
+from fashioniq.features.cards import AttributeWords, cards_of
 from fashioniq.features.selection import pairs_with_features
-from fashioniq.features.store import AttributeWords, cards_of
 from fashioniq.files import UserError, explaining
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery

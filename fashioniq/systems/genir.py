@@ -19,12 +19,12 @@ from fashioniq.config import EvalGenIR
 from fashioniq.config.dialogue import PEOPLE
 from fashioniq.data.dialogues import each, last_round
 from fashioniq.data.parts import named_part
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.described_products import (
     WEIGHTS,
     World,
     facts_of_pictures,
     features_of_pictures,
-    generator_by_name,
     generator_of,
     illustrating,
     picture_encoder,

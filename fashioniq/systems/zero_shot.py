@@ -21,7 +21,8 @@ from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.wording import Weights, WordingRun, obeying
 from fashioniq.data.words import Vocabulary
 from fashioniq.encoders.protocol import Encoder, encodes_pictures, unit
-from fashioniq.features.store import FeatureStore, cards_of
+from fashioniq.features.cards import cards_of
+from fashioniq.features.store import FeatureStore
 from fashioniq.features.stores import check_encoder, is_complete, store_of_encoder
 from fashioniq.files import UserError, write_text
 from fashioniq.locks import locked

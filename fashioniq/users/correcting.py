@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from fashioniq.data.attributes import Labels, Topic
+from fashioniq.data.attributes import Labels
 from fashioniq.data.descriptions import Describer, Words, words_of
+from fashioniq.data.topics import Topic
 from fashioniq.loop.messages import Message
 
 # reads the attribute words of what was offered, one set per dialog; None where nothing can be seen

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from fashioniq.data.attributes import GARMENT, GROUP_OF, Topic, find_attributes, question_about
+from fashioniq.data.attributes import GARMENT, GROUP_OF, find_attributes
 from fashioniq.data.sanitize import UNKNOWN
+from fashioniq.data.topics import Topic, question_about
 from fashioniq.loop.messages import Message
 
 _WHICH = re.compile(r"\b(what|which|how|who|where|why)\b")

@@ -442,7 +442,7 @@ def test_stopping_an_evaluation_by_hand_is_no_traceback(project, vector_runs, tm
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fashioniq.evaluation.protocols.rollout", stop)
+    monkeypatch.setattr("fashioniq.evaluation.run.rollout", stop)
     assert main(project.arguments("eval-dialogs", data=vector_runs.catalog, category="dresses", features=vector_runs.store,
                                   run=vector_runs.retriever, out=tmp_path / "out")) == 130  # fmt: skip
     assert capsys.readouterr().err == "interrupted\n" and not (tmp_path / "out").exists()

@@ -259,9 +259,7 @@ def test_d4_what_the_report_needs_is_read_before_the_first_dialog(
     given = {**world, "data": catalog, "run": vector_runs.retriever, "user": "differences", "out": out}
     project.run("eval-dialogs", **given)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    monkeypatch.setattr(
-        "fashioniq.evaluation.protocols.rollout", lambda *_: pytest.fail("a dialog has begun")
-    )
+    monkeypatch.setattr("fashioniq.evaluation.run.rollout", lambda *_: pytest.fail("a dialog has begun"))
     titles = catalog / "titles/dress.val.json"
     titles.parent.mkdir(exist_ok=True)
     titles.write_text("{broken")
@@ -276,9 +274,7 @@ def test_d4_a_folder_that_cannot_be_written_is_found_before_the_first_dialog(
     vector_runs, world, refused, tmp_path, monkeypatch
 ):
     (tmp_path / "file").touch()
-    monkeypatch.setattr(
-        "fashioniq.evaluation.protocols.rollout", lambda *_: pytest.fail("a dialog has begun")
-    )
+    monkeypatch.setattr("fashioniq.evaluation.run.rollout", lambda *_: pytest.fail("a dialog has begun"))
     given = {**world, "run": vector_runs.retriever, "user": "differences", "out": tmp_path / "file" / "out"}
     assert "cannot write" in refused("eval-dialogs", **given)
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from fashioniq.data.attributes import topics_of
 from fashioniq.data.dialogues import Dialogue, Round, written_round
 from fashioniq.data.sanitize import LONGEST, UNKNOWN, clean, clean_answer
+from fashioniq.data.topics import topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message
 from fashioniq.users.labels import LabelUser

@@ -19,10 +19,10 @@ from fashioniq.askers.attribute_questions import (
 )
 from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
-from fashioniq.data.attributes import Topic, topics_of
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.dialogues import Dialogue, Round, each
 from fashioniq.data.items import Items
+from fashioniq.data.topics import Topic, topics_of
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message, Turn

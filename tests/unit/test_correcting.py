@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fashioniq.data.attributes import topics_of
 from fashioniq.data.descriptions import Describer
+from fashioniq.data.topics import topics_of
 from fashioniq.loop.messages import Message
 from fashioniq.users import correcting
 from fashioniq.users.correcting import Correcting, compare, refine

@@ -13,7 +13,7 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.limited import Limited
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import UNKNOWN, Vocabulary
-from fashioniq.features.store import ItemCards
+from fashioniq.features.cards import ItemCards
 from fashioniq.files import UserError
 from fashioniq.loop.dialog import AWAY, ChosenLabel, Dialog, DialogStep
 from fashioniq.loop.gallery import Gallery

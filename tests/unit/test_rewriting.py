@@ -2,9 +2,9 @@
 
 import pytest
 
-from fashioniq.data.attributes import Topic
 from fashioniq.data.descriptions import Describer
 from fashioniq.data.dialogues import Round
+from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.llm import rewriting
 from fashioniq.llm.prompts import PROMPTS

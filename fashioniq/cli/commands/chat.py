@@ -9,7 +9,7 @@ from fashioniq.askers.limited import Limited
 from fashioniq.config import Chat
 from fashioniq.config.shared import CATALOGS, refuse
 from fashioniq.data.catalog import Catalog
-from fashioniq.features.store import cards_of
+from fashioniq.features.cards import cards_of
 from fashioniq.files import UserError, json_line, one_line
 from fashioniq.locks import BRIEF, append_line, locked
 from fashioniq.loop.dialog import Dialog

@@ -7,7 +7,7 @@ from fashioniq import plugins
 from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
 from fashioniq.data.dialog_log import FEEDBACK, write_feedback
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.protocols import Evaluated, evaluate, measured, print_results, write_results
+from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
 from fashioniq.evaluation.users import UserTable, evaluate_users
 from fashioniq.files import together
 from fashioniq.systems import genir

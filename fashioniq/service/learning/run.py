@@ -14,7 +14,8 @@ from fashioniq.config.parser import read_settings
 from fashioniq.data.catalog import ALL, SPLITS, Catalog
 from fashioniq.data.ids import Spellings
 from fashioniq.data.images import UnreadableImage
-from fashioniq.evaluation.protocols import protocol_of, run_dialogs
+from fashioniq.evaluation.protocols import protocol_of
+from fashioniq.evaluation.run import run_dialogs
 from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.files import UserError, check_writable, temporary_folder
 from fashioniq.locks import exclusive

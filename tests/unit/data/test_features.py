@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fashioniq.encoders.identity import Identity
-from fashioniq.features.store import AttributeWords, FeatureStore, StoreIdentity
+from fashioniq.features.cards import AttributeWords
+from fashioniq.features.store import FeatureStore, StoreIdentity
 from fashioniq.files import UserError
 
 IDENTITY = {

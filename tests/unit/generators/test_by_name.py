@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fashioniq.files import UserError
-from fashioniq.generators.described_products import generator_by_name
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.endpoint import PictureEndpoint
 from fashioniq.generators.folder import Folder
 

@@ -12,7 +12,7 @@ import pytest
 from fashioniq.cli import parse
 from fashioniq.files import UserError
 from fashioniq.generators import diffusers_pipeline
-from fashioniq.generators.described_products import generator_by_name
+from fashioniq.generators.by_name import generator_by_name
 from fashioniq.generators.diffusers_pipeline import DiffusersPipeline, Settings
 from fashioniq.generators.pictures import PictureRequest
 

@@ -9,8 +9,8 @@ from fashioniq.askers.best_item import BestItem
 from fashioniq.askers.generated_picture import GeneratedPicture
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalDAR, EvalGenIR, EvalPlugIR
-from fashioniq.data.attributes import Topic
 from fashioniq.data.dialogues import Round, read_dialogues
+from fashioniq.data.topics import Topic
 from fashioniq.files import UserError
 from fashioniq.generators import described_products
 from fashioniq.generators.cache import Cached
