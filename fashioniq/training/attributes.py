@@ -20,7 +20,7 @@ from fashioniq.config import TrainAttributes
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.deepfashion import read_deepfashion
-from fashioniq.data.labelled import NO, YES, LabelledImages, LabelledSplits, labelled_products
+from fashioniq.data.labelled import NO, YES, LabelledSplits, labelled_products
 from fashioniq.encoders.timm import load_network
 from fashioniq.files import UserError, write_json
 from fashioniq.loop.exact import NotFiniteError
@@ -32,6 +32,7 @@ from fashioniq.runs import PredictorRun, read_run
 from fashioniq.runs.weights import load_weights
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, begin_run, folder_of
+from fashioniq.training.labelled_images import LabelledImages
 from fashioniq.training.processes import FusedTraining
 
 

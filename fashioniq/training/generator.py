@@ -21,7 +21,6 @@ from fashioniq.config import TrainGenerator
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
 from fashioniq.data.images import to_square
-from fashioniq.data.labelled import LabelledImages
 from fashioniq.data.prompts import GeneratedPair, PromptWords, described_products
 from fashioniq.files import UserError
 from fashioniq.generators.pictures import PictureRequest
@@ -35,6 +34,7 @@ from fashioniq.runs import DENOISER, GeneratorRun, read_run, write_run
 from fashioniq.runs.trained import load_predictor
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.folder import alone, begin_run, folder_of
+from fashioniq.training.labelled_images import LabelledImages
 from fashioniq.training.processes import FusedTraining, stepwise
 
 ON_SHEET = 24  # products on the contact sheet

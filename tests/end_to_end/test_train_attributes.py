@@ -192,7 +192,7 @@ def test_a_training_that_died_goes_on_to_the_same_losses(project, options, first
 def test_a_run_that_is_there_is_refused_before_any_picture_is_opened(
     project, options, first, monkeypatch, capsys
 ):
-    monkeypatch.setattr("fashioniq.data.labelled.PictureReader", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr("fashioniq.training.labelled_images.PictureReader", lambda *_: pytest.fail("opened"))
     assert main(project.arguments("train-attributes", **options, run=first)) == 2
     assert "already has a run" in capsys.readouterr().err
 
@@ -234,7 +234,7 @@ def test_a_photo_that_vanishes_during_training_is_named_and_the_training_can_be_
         picture.unlink(missing_ok=True)
 
     monkeypatch.setattr(KeepBest, "on_train_epoch_end", vanish)
-    monkeypatch.setattr("fashioniq.data.labelled.KEPT", 0)  # else no photo is read again
+    monkeypatch.setattr("fashioniq.training.labelled_images.KEPT", 0)  # else no photo is read again
     options = {**TINY, "learning_rate": 0.001, "workers": workers, "min_count": 3, "epochs": 3}
     assert (
         main(project.arguments("train-attributes", data=catalog, category="dresses", run=run, **options)) == 2

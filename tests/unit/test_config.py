@@ -311,21 +311,26 @@ WRONG_PATHS = {
     "search --run nowhere --text red": "expected a trained run in nowhere",
     "extract-features --data nowhere --category dresses --vectors v.npy --ids i.json": "there is no file v.npy",
 }
+# commands that compute nothing with it, and begin sooner without
+WITHOUT_TORCH = ("import-catalog", "check-data", "extract-attributes", "caption-pairs", "forget", "api-key")
 
 
 @pytest.fixture(scope="module")
 def without_torch(tmp_path_factory):
     """Whether help and parsing import torch; by command with a wrong path its exit code, what it printed, and
-    whether torch was imported until then.
+    whether torch was imported until then; by command of WITHOUT_TORCH whether its module imports it.
 
     One process runs them all; a command that imports torch is found nevertheless, as the first that did.
     """
     code = (
-        "import contextlib, io, json, sys; from fashioniq.cli import COMMANDS, main, parse, parser_of\n"
+        "import contextlib, io, json, pkgutil, sys; from fashioniq.cli import COMMANDS, main, parse, parser_of\n"
+        "from fashioniq.cli.commands import place_of\n"
         "with contextlib.redirect_stdout(io.StringIO()): main(['--help'])\n"
         "[parser_of(command).format_help() for command in COMMANDS]\n"
         "parse('train-retriever', ['--category', 'dresses', '--model.width', '64'])\n"
         "found = {'help and parsing': 'torch' in sys.modules}\n"
+        f"for command in {WITHOUT_TORCH}:\n"
+        "    found[command] = bool(pkgutil.resolve_name(place_of(command))) and 'torch' in sys.modules\n"
         "for command in sys.argv[1:]:\n"
         "    with contextlib.redirect_stderr(io.StringIO()) as printed: code = main(command.split())\n"
         "    found[command] = code, printed.getvalue(), 'torch' in sys.modules\n"
@@ -345,6 +350,11 @@ def without_torch(tmp_path_factory):
 
 def test_help_and_parsing_do_not_import_torch(without_torch):
     assert without_torch["help and parsing"] is False
+
+
+@pytest.mark.parametrize("command", WITHOUT_TORCH)
+def test_a_command_that_computes_nothing_with_torch_does_not_import_it(command, without_torch):
+    assert without_torch[command] is False
 
 
 @pytest.mark.parametrize("command", WRONG_PATHS)

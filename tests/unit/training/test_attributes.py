@@ -6,7 +6,7 @@ from PIL import Image
 from torch import nn
 
 from fashioniq.data.images import UnreadableImage
-from fashioniq.data.labelled import NO, UNKNOWN, YES, LabeledPhotos, LabelledImages
+from fashioniq.data.labelled import NO, UNKNOWN, YES, LabeledPhotos
 from fashioniq.data.photos import Photo
 from fashioniq.models.attributes import AttributePredictor, top_attributes
 from fashioniq.training.attributes import (
@@ -16,6 +16,7 @@ from fashioniq.training.attributes import (
     chance_logits,
     score,
 )
+from fashioniq.training.labelled_images import LabelledImages
 
 TYPES = ["texture", "texture", "style"]
 
@@ -100,7 +101,7 @@ def test_photos_that_fit_into_memory_are_decoded_once_and_equal_those_decoded_ag
     ]
     labels_NA = np.arange(6, dtype=np.int8).reshape(3, 2)
     in_memory = LabelledImages(photos, labels_NA, 16)
-    monkeypatch.setattr("fashioniq.data.labelled.KEPT", 3 * 3 * 16 * 16 - 1)
+    monkeypatch.setattr("fashioniq.training.labelled_images.KEPT", 3 * 3 * 16 * 16 - 1)
     again = LabelledImages(photos, labels_NA, 16)
     assert (
         again.squares_N3SS is None
