@@ -29,7 +29,7 @@ from fashioniq.service.searches import Searches, Wanted, check_known, row_of, st
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, scrub
-from fashioniq.service.store.management import hashed
+from fashioniq.service.store.keys import hashed
 from fashioniq.service.turns import (
     Understood,
     kind_of,

@@ -3,8 +3,10 @@
 SQLite and PostgreSQL have the same tables and the same behavior.
 """
 
+from fashioniq.service.store.catalog import ProductsAndModels
+from fashioniq.service.store.experiments import ExperimentTable
 from fashioniq.service.store.exports import Exports
-from fashioniq.service.store.management import Management
+from fashioniq.service.store.keys import Keys
 from fashioniq.service.store.privacy import Privacy
 from fashioniq.service.store.rows import (
     Consent,
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 
-class Store(Sessions, Privacy, Exports, Management):
+class Store(Sessions, Privacy, Exports, ProductsAndModels, ExperimentTable, Keys):
     """Database of the service; `Store.open(url)` opens it.
 
     Its methods may be called from several threads. Each raises Unavailable if the database fails, and then

@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Column, Connection, func, insert, select, update
 
 from fashioniq.service.store.database import Database, find, reads, those_in, writes
-from fashioniq.service.store.management import places_of_clients
+from fashioniq.service.store.experiments import places_of_clients
 from fashioniq.service.store.privacy import are_erased, request_hmac, subjects
 from fashioniq.service.store.rows import (
     Consent,

@@ -1,24 +1,20 @@
-"""What a shop manages: its products, the models that serve each category, comparisons of two models in service, and API
-keys, of whose secrets only hashes are stored.
-"""
+"""Products of the shop, and the models that serve each category."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from secrets import token_hex, token_urlsafe
 from typing import Any
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, Subquery, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from fashioniq.files import UserError
 from fashioniq.service.store.database import Database, each, find, reads, those_in, writes
 from fashioniq.service.store.engine import available
-from fashioniq.service.store.rows import ExperimentRow, KeyRow, ModelRow, ProductRow
-from fashioniq.service.store.tables import api_key, category_model, experiment, product, session
+from fashioniq.service.store.rows import ModelRow, ProductRow
+from fashioniq.service.store.tables import category_model, product
 
 
-class Management(Database):
-    """Products, models, experiments, of which a category has one at a time, and API keys."""
+class ProductsAndModels(Database):
+    """Products and models."""
 
     @writes
     def add_products(
@@ -118,95 +114,9 @@ class Management(Database):
         order = category_model.c.registered_at, category_model.c.id
         return find(connection, ModelRow, category_model.c.category == category, order=order)
 
-    @writes
-    def begin_experiment(self, connection: Connection, new: ExperimentRow) -> None:
-        """Store an experiment. Raises UserError if another one of its category is running."""
-        for other in find(connection, ExperimentRow, experiment.c.category == new.category, _RUNNING):
-            raise UserError(
-                f"{other.challenger} is compared with {other.running} already; end that by --end {new.category}"
-            )
-        connection.execute(insert(experiment).values(asdict(new)))
-
-    @writes
-    def end_experiment(self, connection: Connection, id: str, verdict: str) -> ExperimentRow:
-        """End an experiment, unless it has ended: the first verdict stays. Return it as it is stored."""
-        ended = {"ended_at": self.now(), "verdict": verdict}
-        connection.execute(update(experiment).where(experiment.c.id == id, _RUNNING).values(ended))
-        return find(connection, ExperimentRow, experiment.c.id == id)[0]
-
-    @reads
-    def running_experiments(self, connection: Connection) -> list[ExperimentRow]:
-        """Experiments that have not ended."""
-        return find(connection, ExperimentRow, _RUNNING)
-
-    @reads
-    def is_full(self, connection: Connection, one: ExperimentRow) -> bool:
-        """Whether an experiment has as many conversations that count as it may have, one of each client."""
-        of_it = session.c.experiment == one.id
-        every, known = func.count(), func.count(session.c.client)
-        clients = every - known + func.count(session.c.client.distinct())
-        # clients are counted only where there are enough conversations, as the index alone does not tell them
-        return all(
-            (connection.scalar(select(count).where(of_it)) or 0) >= one.most for count in (every, clients)
-        )
-
-    @reads
-    def count_later(self, connection: Connection, id: str) -> int:
-        """Number of conversations of an experiment that do not count, as their client had an earlier one."""
-        places = places_of_clients(id)
-        return connection.scalar(select(func.count()).select_from(places).where(places.c.place > 1)) or 0
-
-    def experiment(self, id: str) -> ExperimentRow | None:
-        """An experiment, or None."""
-        return self.one(ExperimentRow, experiment.c.id == id)
-
-    @reads
-    def experiments(self, connection: Connection, category: str) -> list[ExperimentRow]:
-        """Experiments of a category, oldest first."""
-        order = experiment.c.started_at, experiment.c.id
-        return find(connection, ExperimentRow, experiment.c.category == category, order=order)
-
-    def add_key(self, scopes: Sequence[str], limits: dict[str, Any] | None = None) -> tuple[str, str]:
-        """Create a key; return its id, and its secret, which is not stored: ID.RANDOM."""
-        id = f"key_{token_hex(6)}"
-        secret = f"{id}.{token_urlsafe(32)}"
-        values = {"id": id, "sha256": hashed(secret), "scopes": list(scopes), "limits": limits or {}}
-        self.write(lambda connection: connection.execute(insert(api_key).values(values)))
-        return id, secret
-
-    def find_key(self, secret: str) -> KeyRow | None:
-        """The key with a secret, or None if there is none or it was revoked."""
-        of_secret = api_key.c.id == secret.partition(".")[0], api_key.c.sha256 == hashed(secret)
-        return self.one(KeyRow, *of_secret, api_key.c.revoked_at.is_(None))
-
-    def revoke_key(self, id: str) -> bool:
-        """Refuse a key from now on; return whether it was valid."""
-        revoked = update(api_key).where(api_key.c.id == id, api_key.c.revoked_at.is_(None))
-        return self.write(
-            lambda connection: connection.execute(revoked.values(revoked_at=self.now())).rowcount > 0
-        )
-
 
 _ACTIVE = category_model.c.active_from.is_not(None), category_model.c.retired_at.is_(None)
-_RUNNING = experiment.c.ended_at.is_(None)
 
 
 def _next_revision(connection: Connection) -> int:
     return (connection.scalar(select(func.max(product.c.revision))) or 0) + 1
-
-
-def places_of_clients(id: str) -> Subquery:
-    """Ids of the conversations of an experiment whose consent was not withdrawn, and their place from 1 among those of
-    their client. One without a client is the first of its own.
-    """
-    place = func.row_number().over(
-        partition_by=func.coalesce(session.c.client, session.c.id),
-        order_by=(session.c.created_at, session.c.id),
-    )
-    measured = session.c.experiment == id, session.c.consent != "none"
-    return select(session.c.id, place.label("place")).where(*measured).subquery()
-
-
-def hashed(text: str) -> str:
-    """SHA-256 of a text, in hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()
