@@ -103,10 +103,9 @@ def tells_where(units: Sequence[Unit], since: int, at: int, lexicon: Lexicon) ->
             if "kind" in unit.roles:  # "pockets in the dress", but not "good in the dress"
                 return _is_part(units[number - 1], lexicon)
             said = units[since + 1 : number]
-            if any(one.says for one in said):
-                return (
-                    True  # "no bows on dresses"; and "no tassels on the dress", but not "not big on dresses"
-                )
+            if any(one.says for one in said):  # "no bows on dresses"
+                return True
+            # "no tassels on the dress", but not "not big on dresses"
             definite = "there" in unit.roles or "article" in units[number + 1].roles
             return definite and (any(one.unknown for one in said) or not units[since].roles & {"not", "less"})
         ends = "article" in units[number + 1].roles and "kind" not in unit.roles  # not "of the"

@@ -12,9 +12,7 @@ from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
 
 _NECK, SLEEVES = "neck", "sleeves"
-_OF_PARTS = frozenset(
-    [COLOR, LENGTH, "fit"]
-)  # families of words that may be about a part: "no tight sleeves"
+_OF_PARTS = frozenset([COLOR, LENGTH, "fit"])  # families that may be about a part: "no tight sleeves"
 
 
 class ScopedUnit(NamedTuple):
@@ -28,7 +26,8 @@ class ScopedUnit(NamedTuple):
     softly: bool = False  # denied by "less", "too" or "not so"; a step that only denies: "not so"
 
 
-def _is_garment(item: ScopedUnit) -> bool:
+def is_garment(item: ScopedUnit) -> bool:
+    """Whether a kind of garment is said."""
     return item.unit.term is not None and item.unit.term.family == GARMENT
 
 
@@ -60,10 +59,10 @@ class Scope:
         """Deny what was said, but no garment beside something else: "red dresses are not for me"."""
         said = [item for item in self.items[since:] if not self._tells_where(item.unit)]
         kept = any(  # but both of "dresses and lace are not for me"
-            not item.joint and _is_garment(last) != _is_garment(item) for last, item in pairwise(said)
+            not item.joint and is_garment(last) != is_garment(item) for last, item in pairwise(said)
         )
         self.items[since:] = [
-            item if item.step or (kept and _is_garment(item)) else item._replace(denied=True) for item in said
+            item if item.step or (kept and is_garment(item)) else item._replace(denied=True) for item in said
         ]
 
     def _border(self, comma: bool = False) -> None:

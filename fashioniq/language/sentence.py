@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from fashioniq.language import ahead, clauses
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
-from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit
+from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit, is_garment
 from fashioniq.language.shades import shaded
 from fashioniq.language.terms import GARMENT, LENGTH
 
@@ -184,8 +184,11 @@ class Sentence(Scope):
         if not self.items:
             return False  # "not white sleeves so short"
         last = self.items[-1]
-        thing = last.unit.noun or (last.unit.term is not None and last.unit.term.family == GARMENT)
-        about = thing and last.unit is self.units[at - 1] and ahead.next_said(self.units, at) == at + 1
+        about = (
+            (last.unit.noun or is_garment(last))
+            and last.unit is self.units[at - 1]
+            and ahead.next_said(self.units, at) == at + 1
+        )
         if not about or ahead.scale_of(self.units[at + 1], self.lexicon) is None:
             return False
         self.items[-1] = last._replace(denied=False)
