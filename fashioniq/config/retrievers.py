@@ -183,8 +183,8 @@ class TrainComposer(WithScores, RetrieverTrainingSettings):
     model: ComposerConfig = section(ComposerConfig, "sizes of the composer")
     margins: list[float] = option(
         [],
-        "margins to choose from, as in the paper: a run for each, RUN-margin-X, and the one with the best R@10 on val "
-        "is named",
+        "margins to choose from, as in the paper: each has a run of its own, RUN-margin-X, and the one with the best "
+        "R@10 on val is named at the end",
         least=0,
         research=True,
     )

@@ -94,7 +94,7 @@ def test_a_composer_needs_no_captioner_and_says_what_it_heard(composer):
 
 
 def test_the_margin_is_chosen_on_val(project, vector_runs, tmp_path, capsys):
-    options = {"model.composition": "B", "model.width": 32, "epochs": 1, "margins": ["0", "5"]}
+    options = {"model.composition": "B", "model.width": 32, "epochs": 1, "margins": ["0", "5", "5.0"]}
     options |= {"data": vector_runs.catalog, "category": "dresses", "features": vector_runs.store}
     project.run("train-composer", **options, run=tmp_path / "B")
     runs = {margin: tmp_path / f"B-margin-{margin}" for margin in (0, 5)}

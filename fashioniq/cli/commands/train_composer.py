@@ -23,7 +23,7 @@ def run(settings: TrainComposer) -> Trained[RetrieverRun]:
     if not settings.margins:
         return _train(settings)
     folder, trained = folder_of(settings), {}
-    for margin in settings.margins:
+    for margin in dict.fromkeys(settings.margins):
         of_margin = folder.with_name(f"{folder.name}-margin-{margin:g}")
         begun = settings.resume and (of_margin / "last.ckpt").exists()
         trained[margin] = _train(replace(settings, margins=[], margin=margin, run=of_margin, resume=begun))
