@@ -432,6 +432,7 @@ def eval_captions(
     run: str | Path | None = ...,
     split: Literal["train", "val", "test"] = ...,
     captions: str | Path | None = ...,
+    user: Sequence[str | Path] = ...,
     samples: int | None = ...,
     beam: int | None = ...,
     out: str | Path | None = ...,

@@ -54,6 +54,8 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = {
     "users": {
         "differences": BuiltIn("fashioniq.users.differences:differences"),
         "grammar": BuiltIn("fashioniq.users.grammar:grammar"),
+        "endpoint": BuiltIn("fashioniq.users.language_model:at_endpoint"),
+        "local": BuiltIn("fashioniq.users.language_model:local"),
     },
     "askers": {
         "recorded": BuiltIn("fashioniq.askers.by_name:of_recorded"),

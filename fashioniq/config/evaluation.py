@@ -74,9 +74,11 @@ class EvalDialogs(OfTargets, Evaluation, Scored, Verified, OnDevice, Seeded, Wit
     user: list[str] = option(
         [],
         "users, of which several give a table: a run of train-captioner; differences for differences of "
-        "attribute labels; grammar for the drawn sample's own grammar; human for recorded captions as dialogs "
-        "of one turn; sessions for recorded sessions of several turns, with --sessions; or one of your own (default: "
-        "the first captioner used in training, and all others for which there is data)",
+        "attribute labels; grammar for the drawn sample's own grammar; endpoint:NAME or local:NAME for a language "
+        "model that reads descriptions and labels, at OPENAI_BASE_URL or of a folder or the hub; human for recorded "
+        "captions as dialogs of one turn; sessions for recorded sessions of several turns, with --sessions; or one of "
+        "your own (default: the first captioner used in training, and all others for which there is data but language "
+        "models)",
         part="users",
     )
     index: str | None = option(
@@ -185,9 +187,15 @@ class EvalCaptions(Verified, OnDevice, Seeded, Batched, WithFeaturesOfRun):
     split: Split = option("val", "split whose pairs are captioned; released test pairs have no targets")
     captions: Path | None = option(
         None,
-        "file of captions by another speaker, such as a language model, in the form of DATA/captions; its pairs alone "
-        "are scored, with the first caption of each",
+        "file of captions by another speaker, in the form of DATA/captions; its pairs alone are scored, with the first "
+        "caption of each",
         reads="file",
+    )
+    user: list[str] = option(
+        [],
+        "further users, such as endpoint:NAME or local:NAME for a language model that reads descriptions and labels; "
+        "those that speak by labels or a grammar are compared anyway",
+        part="users",
     )
     samples: int | None = option(
         None,

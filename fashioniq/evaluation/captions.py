@@ -14,7 +14,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.speech import PEOPLE, print_speech, speech_rows, speech_tables
+from fashioniq.evaluation.speech import PEOPLE, captions_by, print_speech, speech_rows, speech_tables
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, together, write_json, write_jsonl
@@ -56,6 +56,7 @@ def evaluate_captions(settings: EvalCaptions) -> CaptionMetrics:
     if settings.run and store:
         said, facts = _captioned(settings.run, settings, catalog, store, pairs)
         captions_of = {CAPTIONER: said, **captions_of}
+    captions_of |= {name: captions_by(name, settings, catalog, pairs) for name in settings.user}
     frequent, times = Counter(
         " ".join(tokenize(text)) for pair in train for text in pair.captions
     ).most_common(1)[0]

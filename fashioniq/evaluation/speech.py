@@ -13,6 +13,7 @@ from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore
+from fashioniq.files import UserError
 from fashioniq.language.statements import StatementCheck
 from fashioniq.loop.messages import Message
 from fashioniq.loop.wording import Wording
@@ -50,7 +51,13 @@ def speech_rows(
     retriever fitted to the half of people's captions that the captioner's listener did not hear. They are compared
     with one of the captions of each pair that has two, drawn at random; people's are the other ones (see `likeness`).
     """
-    captions_of = {**said, **_of_catalog(catalog, settings.split, pairs, settings.seed)}
+    # users that speak from what the catalog knows of the products
+    speaking = users_of_catalog(catalog, settings.split) if all(pair.target for pair in pairs) else []
+    captions_of = dict(said) | {
+        name: captions_by(name, settings, catalog, pairs)
+        for name in speaking
+        if name != "human" and name not in said
+    }
     captions_of[PEOPLE] = [pair.captions[0] for pair in pairs]
     truth = StatementCheck.of(catalog)
     about = [(str(pair.target), pair.candidate) for pair in pairs]
@@ -124,23 +131,31 @@ def _labels_of(pair: Pair, labels: Mapping[str, Sequence[Sequence[str]]]) -> tup
     return own, shown
 
 
-def _of_catalog(catalog: Catalog, split: str, pairs: Sequence[Pair], seed: int) -> dict[str, list[str]]:
-    """Captions of the pairs by users that speak from what the catalog knows of its products; none without targets."""
+def captions_by(name: str, settings: EvalCaptions, catalog: Catalog, pairs: Sequence[Pair]) -> list[str]:
+    """Captions of the pairs by a user by name. Raises UserError if it cannot be made, or without targets."""
     if any(pair.target is None for pair in pairs):
-        return {}
+        raise UserError(
+            f"the pairs of {settings.split} have no targets, of which users speak; give another --split"
+        )
     ids = list(dict.fromkeys(name for pair in pairs for name in (str(pair.target), pair.candidate)))
     position_of = {name: position for position, name in enumerate(ids)}
-    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs])
-    shown = Message(item_B=torch.tensor([position_of[pair.candidate] for pair in pairs]))
-    users = (
-        (
-            name,
-            named_user(name, vocabulary=Vocabulary([]), max_words=1, catalog=catalog, ids=ids, seed=seed)[0],
-        )
-        for name in users_of_catalog(catalog, split)
-        if name != "human"
+    user, _ = named_user(
+        name,
+        vocabulary=Vocabulary([]),
+        max_words=1,
+        catalog=catalog,
+        ids=ids,
+        seed=settings.seed,
+        options=getattr(settings, "user_options", None),
+        device=settings.device,
     )
-    return {name: list(user.reply(target_N, shown, 0).texts or ()) for name, user in users}
+    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs])
+    shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs])
+    said: list[str] = []
+    for start in range(0, len(pairs), settings.batch_size):
+        batch = slice(start, start + settings.batch_size)
+        said += user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).texts or ()
+    return said
 
 
 def facts_of(
