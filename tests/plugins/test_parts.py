@@ -274,7 +274,7 @@ def test_every_part_is_found_by_its_module_too(kind):
         ("make-dialogues", {"questioner": "toy", "out": "a.json"}, "page, toy-asker or an asker of your own, found toy"),
         ("extract-features", {"encoder": "toy_parts.encoder:Nothing"}, "there is no encoder toy_parts.encoder:Nothing"),
         ("eval-dialogs", {"system": "genir", "generator": "no_such:Generator", "encoder": "x"}, "there is no generator no_such:Generator"),
-        ("eval-dialogs", {"run": "{run}", "user": "no_such:User"}, "there is no user no_such:User; available: differences, grammar, toy-user"),
+        ("eval-dialogs", {"run": "{run}", "user": "no_such:User"}, "there is no user no_such:User; available: differences, grammar, endpoint, local, toy-user"),
     ],
 )  # fmt: skip
 def test_a_part_that_is_not_there_is_refused_in_one_line(
