@@ -17,8 +17,8 @@ from fashioniq.llm.prompts import PROMPTS, fill
 from fashioniq.loop.messages import Message
 from fashioniq.models.device import pick_device
 
-EXAMPLES = 6  # pairs of train whose captions show how people speak
-MOST_TOKENS = 24  # of a reply; people's captions have about ten words
+EXAMPLES = 3  # pairs of train whose captions show how people speak
+MOST_TOKENS = 16  # of a reply; people's captions have about ten words at most
 LONGEST = 300  # characters of what is known of a product
 
 
@@ -53,7 +53,8 @@ class LanguageModelUser:
         ]
         speaker = PROMPTS["pair"].rpartition("\n")[2]  # which some models repeat
         said = (text.strip().removeprefix(speaker) for text in self.model.complete(prompts, MOST_TOKENS))
-        return Message(texts=[clean(text).strip(' "') or self.at_a_loss for text in said])
+        sentences = (clean(text).partition(";")[0] for text in said)  # what comes after it repeats labels
+        return Message(texts=[sentence.strip(' "') or self.at_a_loss for sentence in sentences])
 
 
 def _pair(shown: str, wanted: str) -> str:

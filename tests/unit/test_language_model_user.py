@@ -47,6 +47,7 @@ def test_the_model_reads_the_product_shown_and_the_wanted_one_after_examples():
         (" is blue\n\nShown: a coat", "is blue"),
         ("Customer: is blue", "is blue"),
         ('"is blue"', "is blue"),
+        ("is blue; dress, blue", "is blue"),
         ("<b>is</b> blue\x00", "is blue"),
         (" \n ", "is different"),
         ("Customer:", "is different"),
