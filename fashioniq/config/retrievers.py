@@ -109,8 +109,9 @@ class TrainRetriever(RetrieverTrainingSettings, Speaking):
         [],
         "users of the training dialogs, one per step in turn: captioner (the run of --captioner), other "
         "runs of train-captioner, differences (of attribute labels), recorded (captions of pairs, as dialogs "
-        "of one turn), a folder of Multiturn FashionIQ (people's sessions of train), or users of your own (default: "
-        "captioner differences recorded, as far as the catalog has labels and captions)",
+        "of one turn), a folder of Multiturn FashionIQ (people's sessions of train), endpoint:NAME or local:NAME for a "
+        "language model that reads descriptions and labels, or users of your own (default: captioner differences "
+        "recorded, as far as the catalog has labels and captions)",
         part="users",
     )
     stage: Literal["supervised", "policy"] = option(
