@@ -75,10 +75,10 @@ class EvalDialogs(OfTargets, Evaluation, Scored, Verified, OnDevice, Seeded, Wit
         [],
         "users, of which several give a table: a run of train-captioner; differences for differences of "
         "attribute labels; grammar for the drawn sample's own grammar; endpoint:NAME or local:NAME for a language "
-        "model that reads descriptions and labels, at OPENAI_BASE_URL or of a folder or the hub; human for recorded "
+        "model that reads descriptions and labels, at OPENAI_BASE_URL or from a folder or the hub; human for recorded "
         "captions as dialogs of one turn; sessions for recorded sessions of several turns, with --sessions; or one of "
-        "your own (default: the first captioner used in training, and all others for which there is data but language "
-        "models)",
+        "your own (default: the first captioner used in training, and all others for which there is data, except "
+        "language models)",
         part="users",
     )
     index: str | None = option(

@@ -149,6 +149,10 @@ class Catalog:
         """Captioned pairs of a split. Raises UserError as `pairs_in` does."""
         return self.pairs_in(split_file(self.root, "captions", self.category, split), split)
 
+    def pairs_if_any(self, split: str) -> list[Pair]:
+        """Captioned pairs of a split; none without a file of captions."""
+        return self.pairs(split) if split_file(self.root, "captions", self.category, split).exists() else []
+
     def pairs_in(self, path: Path, split: str) -> list[Pair]:
         """Pairs of a split that a file has captions of.
 

@@ -6,20 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from rich.progress import track
 
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.evaluations import CaptionMetrics, MostFrequent
 from fashioniq.data.words import tokenize
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.speech import PEOPLE, captions_by, print_speech, speech_rows, speech_tables
+from fashioniq.evaluation.speech import (
+    PEOPLE,
+    captions_by,
+    print_speech,
+    replies,
+    speech_rows,
+    speech_tables,
+)
 from fashioniq.features.selection import pairs_with_features
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError, together, write_json, write_jsonl
 from fashioniq.language.statements import StatementCheck
-from fashioniq.loop.messages import Message
 from fashioniq.metrics.captions import METRICS, CaptionScores, System, score_systems
 from fashioniq.models.device import pick_device
 from fashioniq.provenance import provenance
@@ -127,17 +131,11 @@ def _captioned(
         list(dict.fromkeys(name for pair in pairs for name in (pair.target, pair.candidate) if name))
     ).to(device)
     position_of = items.positions
-    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs], device=device)
-    shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs], device=device)
     user = simulator.user(items, vocabulary, settings.seed)
     said: list[str] = []
-    for start in track(
-        range(0, len(pairs), settings.batch_size), description=f"captions of {settings.split}"
-    ):
-        batch = slice(start, start + settings.batch_size)
-        words_BL = user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).words_BL
-        assert words_BL is not None, "a captioner replies with words"
-        said += vocabulary.decode(words_BL)
+    for reply in replies(user, settings, pairs, position_of, name=CAPTIONER, device=device):
+        assert reply.words_BL is not None, "a captioner replies with words"
+        said += vocabulary.decode(reply.words_BL)
     depends_on = {
         "features": store.encoder,
         "pictures": catalog.pictures_behind(store.facts.of_words),

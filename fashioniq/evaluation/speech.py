@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.progress import track
 
 from fashioniq.config import EvalCaptions
 from fashioniq.data.catalog import Catalog, Pair
@@ -15,7 +16,7 @@ from fashioniq.features.selection import split_items
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
 from fashioniq.language.statements import StatementCheck
-from fashioniq.loop.messages import Message
+from fashioniq.loop.messages import Message, User
 from fashioniq.loop.wording import Wording
 from fashioniq.metrics.likeness import likeness
 from fashioniq.metrics.measures import percentile, recall_at
@@ -149,13 +150,27 @@ def captions_by(name: str, settings: EvalCaptions, catalog: Catalog, pairs: Sequ
         options=getattr(settings, "user_options", None),
         device=settings.device,
     )
-    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs])
-    shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs])
-    said: list[str] = []
-    for start in range(0, len(pairs), settings.batch_size):
-        batch = slice(start, start + settings.batch_size)
-        said += user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0).texts or ()
-    return said
+    return [
+        text for reply in replies(user, settings, pairs, position_of, name=name) for text in reply.texts or ()
+    ]
+
+
+def replies(
+    user: User,
+    settings: EvalCaptions,
+    pairs: Sequence[Pair],
+    position_of: Mapping[str, int],
+    *,
+    name: str,
+    device: torch.device | str = "cpu",
+) -> Iterator[Message]:
+    """What a user says about the pairs, in batches; `position_of` has the positions of their products."""
+    target_N = torch.tensor([position_of[str(pair.target)] for pair in pairs], device=device)
+    shown_N = torch.tensor([position_of[pair.candidate] for pair in pairs], device=device)
+    size = settings.batch_size
+    for start in track(range(0, len(pairs), size), description=f"captions of {settings.split} by {name}"):
+        batch = slice(start, start + size)
+        yield user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0)
 
 
 def facts_of(

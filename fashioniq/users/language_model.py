@@ -1,7 +1,7 @@
 """User that is a language model: it reads what is known of two products, and says how the wanted one differs."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -11,11 +11,9 @@ from fashioniq.data.parts import PartInputs
 from fashioniq.data.sanitize import clean
 from fashioniq.files import UserError
 from fashioniq.llm.completer import Completer
-from fashioniq.llm.endpoint import Endpoint
-from fashioniq.llm.local import LocalLanguageModel
 from fashioniq.llm.prompts import PROMPTS, fill
+from fashioniq.llm.rewriting import model_of
 from fashioniq.loop.messages import Message
-from fashioniq.models.device import pick_device
 
 EXAMPLES = 3  # pairs of train whose captions show how people speak
 MOST_TOKENS = 16  # of a reply; people's captions have about ten words at most
@@ -69,8 +67,8 @@ def known_of(catalog: Catalog, name: str) -> str:
 
 
 def examples_of(catalog: Catalog, seed: int) -> list[tuple[str, str, str]]:
-    """What is known of both products, and a caption, of EXAMPLES pairs of train with captions, or as many as it has."""
-    pairs = [pair for pair in catalog.pairs("train") if pair.target and pair.captions]
+    """What is known of both products, and a caption, of EXAMPLES pairs of train, or as many as have captions."""
+    pairs = [pair for pair in catalog.pairs_if_any("train") if pair.target and pair.captions]
     chance = random.Random(seed)
     return [
         (known_of(catalog, pair.candidate), known_of(catalog, str(pair.target)), chance.choice(pair.captions))
@@ -80,25 +78,25 @@ def examples_of(catalog: Catalog, seed: int) -> list[tuple[str, str, str]]:
 
 def at_endpoint(inputs: PartInputs) -> LanguageModelUser:
     """The user endpoint:MODEL. Raises UserError without a model or a catalog, and if the model does not answer."""
-    return _of(inputs, "endpoint", Endpoint)
+    return _of(inputs, "endpoint")
 
 
 def local(inputs: PartInputs) -> LanguageModelUser:
     """The user local:MODEL. Raises UserError without a catalog, and if the model cannot be loaded."""
-    return _of(inputs, "local", lambda name: LocalLanguageModel(name, pick_device(inputs.device)))
+    return _of(inputs, "local")
 
 
-def _of(inputs: PartInputs, part: str, load: Callable[[str], Completer]) -> LanguageModelUser:
-    catalog = inputs.catalog
+def _of(inputs: PartInputs, part: str) -> LanguageModelUser:
+    name, catalog = f"{part}:{inputs.argument}", inputs.catalog
     if not inputs.argument:
-        raise UserError(f"expected {part}:MODEL, found no model; add its name to --user")
+        raise UserError(f"expected {part}:MODEL, found no model; add its name")
     if catalog is None:
-        raise UserError(f"--user {part}:{inputs.argument} needs a catalog; give --category (and --data)")
-    known = [known_of(catalog, name) for name in inputs.ids]
+        raise UserError(f"--user {name} needs a catalog; give --category (and --data)")
+    known = [known_of(catalog, one) for one in inputs.ids]
     if not any(known):
         raise UserError(
-            f"--user {part}:{inputs.argument} needs titles, descriptions or labels, found none of these products in "
-            f"{catalog.root}; give another --user"
+            f"--user {name} needs titles, descriptions or labels, found none of these products in {catalog.root}; give "
+            "another user"
         )
     examples, speech = examples_of(catalog, inputs.seed), language(catalog.language)
-    return LanguageModelUser(load(inputs.argument), known, examples, speech.different[0])
+    return LanguageModelUser(model_of(name, inputs.device), known, examples, speech.different[0])

@@ -73,6 +73,7 @@ def test_what_is_known_is_what_can_be_seen_and_the_title_alone_otherwise(tmp_pat
     assert known_of(catalog, "seen") == "a woman in a red dress; dress, red, chic"
     assert known_of(catalog, "named") == "Brand Two dress"
     assert known_of(catalog, "unknown") == ""
+    assert examples_of(catalog, 0) == [], "a catalog without captions has no examples"
 
 
 def test_examples_are_peoples_captions_of_train_and_differ_by_seed(sample):
