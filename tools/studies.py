@@ -33,7 +33,8 @@ SAME = (
 )  # in a table
 OF_DIALOGS = {"words", "asked", "pictures", "seconds"}  # costs, summed over the rounds of a dialog
 OF_LIKENESS = {"length", "divergence", "AUC"}  # of people's captions, with whatever follows
-LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", "returned", *OF_DIALOGS, *OF_LIKENESS}
+LOWER_IS_BETTER = {"mean_rank", "median_rank", "BRI", "ATR", "returned", "in the other order"}
+LOWER_IS_BETTER |= {*OF_DIALOGS, *OF_LIKENESS}
 STUDY_KEYS = {"title", "question", "commands", "tables", "prose"}
 REPAIR = "copy the metrics.json of an evaluation again"
 TABLE_KEYS = {"name", "title", "reference", "columns", "rows"}
@@ -107,7 +108,7 @@ class Row:
     def seeds(self, column: str) -> Seeds:
         """Values of a column such as "R@10 turn 5" or "BRI". Raises UserError if a run file lacks it."""
         values = (_value(run, column, self.part) for run in self.runs)
-        return Seeds(tuple(values), measure_of(column) in LOWER_IS_BETTER)
+        return Seeds(tuple(values), not LOWER_IS_BETTER.isdisjoint({column, measure_of(column)}))
 
     @property
     def minutes(self) -> Seeds | None:
