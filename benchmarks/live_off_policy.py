@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from live_shoppers import DEEPEST, Answer, Bools, Floats, Ints, Log, Street
 
-from fashioniq.metrics.examination import counted, examination
+from fashioniq.metrics.examination import PositionBias, position_bias
 from fashioniq.metrics.off_policy import (
     LoggedAnswers,
     PolicyComparison,
@@ -109,25 +109,27 @@ class Explored:
         clicked_NK = examined_NK & ((perceived_NK > behavior.clicks) | chosen_NK)
         return Experiment(row_N, session_N, rank_NK, clicked_NK, chosen_NK)
 
-    def answers(self, one: Experiment, examined_K: Floats) -> LoggedAnswers:
+    def answers(self, one: Experiment, bias: PositionBias) -> LoggedAnswers:
         """The log of an experiment, for a given position bias."""
         new_ND = self.new_of_running_RD[one.row_N]
         return LoggedAnswers(
             reward_NK=one.chosen_NK.astype(float),
-            exposure_NK=(self.probability_DK @ examined_K)[one.rank_NK],
+            propensity_NK=np.ones(one.rank_NK.shape),
+            place_RK=self.probability_DK,
             running_rank_NK=one.rank_NK,
             new_rank_NK=np.take_along_axis(new_ND, one.rank_NK, 1),
             new_list_NK=self.running_of_new_RD[one.row_N, : self.shown],
             running_list_NK=new_ND[:, : self.shown],
-            examination_K=examined_K,
+            bias=bias,
             session_N=one.session_N,
         )
 
-    def examined(self, one: Experiment) -> Floats:
+    def bias(self, one: Experiment) -> PositionBias:
         """The position bias by the places of clicks and choices."""
-        counts = counted(one.rank_NK, one.clicked_NK, self.shown - DRAWN, one.chosen_NK)
-        found_K = examination(*counts)
-        return np.ones(self.shown) if found_K is None else found_K
+        found = position_bias(
+            one.rank_NK, one.clicked_NK, self.shown - DRAWN, one.chosen_NK, one.session_N
+        )
+        return found or PositionBias.known(np.ones(self.shown))
 
     def replayed(self, row_N: Ints) -> bool:
         """Whether the gate that replays conversations with a known target would activate the new model."""
@@ -170,13 +172,16 @@ def off_policy(pool: Explored, experiments: int, seed: int) -> dict[str, Any]:
         biases, effective, passed = [], [], []
         for _ in range(experiments):
             one = pool.drawn(answers, draw)
-            examined_K = pool.examined(one)
-            biases.append(examined_K)
+            bias = pool.bias(one)
+            biases.append(bias.examination_P)
             activated.append(pool.replayed(one.row_N))
-            log, known, ignored = (
-                pool.answers(one, bias_K) for bias_K in (examined_K, pool.truth_K, np.ones(pool.shown))
+            certain, known, ignored = (
+                pool.answers(one, PositionBias.known(examined_K))
+                for examined_K in (bias.examination_P, pool.truth_K, np.ones(pool.shown))
             )
+            log = pool.answers(one, bias)
             estimates = {name: estimate(log) for name, estimate in ESTIMATORS.items()}
+            estimates["doubly robust, bias as if known"] = doubly_robust(certain)
             estimates["doubly robust, bias given"] = doubly_robust(known)
             estimates["doubly robust, bias ignored"] = doubly_robust(ignored)
             for name, of in estimates.items():

@@ -1,16 +1,47 @@
 """How probable it is that a shopper looks at a place at all: position bias, from places that were chosen at random."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 _PRIOR = 1.0  # choices of each place if all were examined alike, and of each row at the mean rate
 _ROUNDS = 10_000
 _CLOSE = 1e-10
 
 
-def examination(clicks_RP: Any, impressions_RP: Any) -> NDArray[np.float64] | None:
+class PositionBias(NamedTuple):
+    """Examination of each of P places, and the influence that each of M sessions had on it.
+
+    The sum of the influences is about the logarithm of the estimate less that of the truth.
+    """
+
+    examination_P: Floats
+    influence_MP: Floats
+    session_M: NDArray[Any]
+
+    @classmethod
+    def known(cls, examination_P: Any) -> Self:
+        """A position bias that no session had an influence on."""
+        examination_P = np.asarray(examination_P, dtype=float)
+        return cls(examination_P, np.zeros((0, len(examination_P))), np.zeros(0, np.int64))
+
+
+def position_bias(
+    rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any, session_N: Any
+) -> PositionBias | None:
+    """The position bias of N answers that explored, as `counted` and `examination` find it; None without any choice."""
+    examination_P = examination(*counted(rank_NP, chosen_NP, first, final_NP))
+    if examination_P is None:
+        return None
+    influence_NP = influence(rank_NP, chosen_NP, first, final_NP, examination_P)
+    return PositionBias(examination_P, influence_NP, np.asarray(session_N))
+
+
+def examination(clicks_RP: Any, impressions_RP: Any) -> Floats | None:
     """Probability that each of P places is examined, relative to the first, P; None without any choice.
 
     A row R has all products of the same rank by the model, or all that were drawn. Within a row, the place must not
@@ -30,11 +61,10 @@ def examination(clicks_RP: Any, impressions_RP: Any) -> NDArray[np.float64] | No
     clicks_R, clicks_P = clicks_RP.sum(1), clicks_RP.sum(0)
     if not clicks_P.sum():
         return None
-    rate = clicks_RP.sum() / impressions_RP.sum()
     examined_P = np.ones(len(clicks_P))
     for _ in range(_ROUNDS):
         before_P = examined_P
-        relevance_R = (clicks_R + _PRIOR) / (impressions_RP @ examined_P + _PRIOR / rate)
+        relevance_R = _relevance(clicks_R, impressions_RP, examined_P)
         examined_P = (clicks_P + _PRIOR) / (relevance_R @ impressions_RP + _PRIOR)
         examined_P = examined_P / examined_P[0]
         if np.abs(examined_P - before_P).max() < _CLOSE:
@@ -42,30 +72,63 @@ def examination(clicks_RP: Any, impressions_RP: Any) -> NDArray[np.float64] | No
     return examined_P
 
 
-def counted(
-    rank_NK: Any, chosen_NK: Any, first: int, final_NK: Any = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Clicks and impressions by row and place, (first + 1)×K, of N answers that explored.
+def _relevance(clicks_R: Any, impressions_RP: Any, examined_P: Floats) -> Floats:
+    rate = clicks_R.sum() / impressions_RP.sum()
+    return (clicks_R + _PRIOR) / (impressions_RP @ examined_P + _PRIOR / rate)
 
-    `rank_NK` are the 0-based ranks of the products at each place, −1 where there is none, `chosen_NK` whether they were
-    chosen; ranks from `first` on were drawn, and share the last row. `final_NK` are the choices of what was looked for:
+
+def counted(
+    rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Clicks and impressions by row and place, (first + 1)×P, of N answers that explored.
+
+    `rank_NP` are the 0-based ranks of the products at each place, −1 where there is none, `chosen_NP` whether they were
+    chosen; ranks from `first` on were drawn, and share the last row. `final_NP` are the choices of what was looked for:
     their rows come first, then those of other choices, so that there are 2·first + 2. In the latter, places after a
     final choice do not count, as shoppers may have looked no further.
     """
-    rank_NK, chosen_NK = np.asarray(rank_NK), np.asarray(chosen_NK, dtype=bool)
-    if final_NK is not None:
-        final_NK = np.asarray(final_NK, dtype=bool)
-        looked_NK = np.where(final_NK.cumsum(1) - final_NK > 0, -1, rank_NK)
-        parts = counted(rank_NK, final_NK, first), counted(looked_NK, chosen_NK & ~final_NK, first)
-        clicks, impressions = (np.concatenate(both) for both in zip(*parts, strict=True))
-        return clicks, impressions
-    row_NK = np.minimum(rank_NK, first)
-    place_NK = np.broadcast_to(np.arange(rank_NK.shape[1]), rank_NK.shape)
+    rank_NP = np.asarray(rank_NP)
+    rows = (first + 1) * (1 if final_NP is None else 2)
+    place_NP = np.broadcast_to(np.arange(rank_NP.shape[1]), rank_NP.shape)
+    clicks_RP, impressions_RP = (np.zeros((rows, rank_NP.shape[1]), dtype=np.int64) for _ in range(2))
+    for row_NP, clicked_NP, shown_NP in _looks(rank_NP, chosen_NP, first, final_NP):
+        np.add.at(impressions_RP, (row_NP[shown_NP], place_NP[shown_NP]), 1)
+        clicked_NP = shown_NP & clicked_NP
+        np.add.at(clicks_RP, (row_NP[clicked_NP], place_NP[clicked_NP]), 1)
+    return clicks_RP, impressions_RP
 
-    def count(which_NK: NDArray[np.bool_]) -> NDArray[np.int64]:
-        found_RP = np.zeros((first + 1, rank_NK.shape[1]), dtype=np.int64)
-        np.add.at(found_RP, (row_NK[which_NK], place_NK[which_NK]), 1)
-        return found_RP
 
-    shown_NK = rank_NK >= 0
-    return count(shown_NK & chosen_NK), count(shown_NK)
+def influence(rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any, examined_P: Floats) -> Floats:
+    """Influence of each answer on the logarithm of the examination that was estimated from all of them, N×P.
+
+    The arguments are those of `counted` and what `examination` found for their counts. The influence is the score of
+    the answer, without what the relevance of the rows accounts for, times the inverse of the information.
+    """
+    clicks_RP, impressions_RP = counted(rank_NP, chosen_NP, first, final_NP)
+    relevance_R = _relevance(clicks_RP.sum(1), impressions_RP, examined_P)
+    expected_RP = impressions_RP * examined_P * relevance_R[:, None]
+    share_RP = expected_RP / np.maximum(expected_RP.sum(1, keepdims=True), 1e-12)
+    information_PP = np.diag(expected_RP.sum(0) + _PRIOR * examined_P) - share_RP.T @ expected_RP
+    score_NP = np.zeros(np.shape(rank_NP))
+    for row_NP, clicked_NP, shown_NP in _looks(np.asarray(rank_NP), chosen_NP, first, final_NP):
+        surplus_NP = np.where(shown_NP, clicked_NP - relevance_R[row_NP] * examined_P, 0.0)
+        score_NP += surplus_NP
+        for row_N, surplus_N in zip(row_NP.T, surplus_NP.T, strict=True):
+            score_NP -= surplus_N[:, None] * share_RP[row_N]
+    influence_NP = np.zeros_like(score_NP)  # that of the first place is 1 by definition
+    influence_NP[:, 1:] = score_NP[:, 1:] @ np.linalg.inv(information_PP[1:, 1:])
+    return influence_NP
+
+
+def _looks(
+    rank_NP: NDArray[np.int64], chosen_NP: Any, first: int, final_NP: Any
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]]:
+    """For final choices and others: row of each product, whether it was chosen, and whether it counts as shown."""
+    row_NP, chosen_NP = np.minimum(rank_NP, first), np.asarray(chosen_NP, dtype=bool)
+    if final_NP is None:
+        yield row_NP, chosen_NP, rank_NP >= 0
+        return
+    final_NP = np.asarray(final_NP, dtype=bool)
+    before_final_NP = final_NP.cumsum(1) - final_NP == 0
+    yield row_NP, final_NP, rank_NP >= 0
+    yield row_NP + first + 1, chosen_NP & ~final_NP, (rank_NP >= 0) & before_final_NP

@@ -6,7 +6,8 @@ examination × relevance. The value of a model is the mean reward of its first K
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fashioniq.metrics.examination import PositionBias
+
 Floats = NDArray[np.float64]
 
 CLIP = 100.0  # greatest weight of a reward; those of 8 places and 50 ranks stay below it
 FOLDS = 5  # of sessions; the reward model of a fold is fitted to the others
 STRENGTH = 20.0  # examined products of the prior of a cell of the reward model
 DEEPEST = 50  # ranks of the running model that the exploration draws from
+STEP = 0.01  # of the logarithm of the examination of a place, for derivatives
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,34 @@ class LoggedAnswers:
     """
 
     reward_NK: Floats  # of the product at each place, 0 or 1
-    exposure_NK: Floats  # of this product: sum over the places of their probability × examination
+    propensity_NK: Floats  # probability that this product is shown
+    place_RK: Floats  # probability of each place of a shown product, by its running rank; the last row is for the rest
     running_rank_NK: NDArray[np.int64]  # of this product, by the running model
     new_rank_NK: NDArray[np.int64]  # of this product, by the new model
     new_list_NK: NDArray[np.int64]  # rank by the running model of the first K products of the new one
     running_list_NK: NDArray[np.int64]  # rank by the new model of the first K products of the running one
-    examination_K: Floats  # of each place, that of the first is 1
+    bias: PositionBias  # examination of each place, that of the first is 1
     session_N: NDArray[Any]  # answers of one session or client are not independent
     deepest: int = DEEPEST  # ranks of the running model from here on were never shown
 
     def __post_init__(self) -> None:
         shapes = {getattr(self, name).shape for name in self.__annotations__ if name.endswith("_NK")}
+        shapes |= {(len(self.session_N), self.place_RK.shape[1])}
         if shapes != {(len(self.session_N), len(self.examination_K))} or not len(self.session_N):
             raise ValueError(
                 f"expected arrays of N ≥ 1 answers of K places, found the shapes {sorted(shapes)}"
             )
+
+    @property
+    def examination_K(self) -> Floats:
+        """Examination of each place."""
+        return self.bias.examination_P
+
+    @cached_property
+    def exposure_NK(self) -> Floats:
+        """Of each product: sum over the places of their probability × examination."""
+        row_NK = np.minimum(self.running_rank_NK, len(self.place_RK) - 1)
+        return self.propensity_NK * (self.place_RK @ self.examination_K)[row_NK]
 
     @cached_property
     def shown_NK(self) -> NDArray[np.bool_]:
@@ -55,7 +72,16 @@ class LoggedAnswers:
     @cached_property
     def cluster_N(self) -> NDArray[np.int64]:
         """Sessions as numbers."""
-        return np.unique(self.session_N, return_inverse=True)[1]
+        return self._clusters[: len(self.session_N)]
+
+    @cached_property
+    def cluster_M(self) -> NDArray[np.int64]:
+        """Sessions of the position bias as numbers."""
+        return self._clusters[len(self.session_N) :]
+
+    @cached_property
+    def _clusters(self) -> NDArray[np.int64]:
+        return np.unique(np.concatenate([self.session_N, self.bias.session_M]), return_inverse=True)[1]
 
     def examined(self, rank_NK: NDArray[np.int64]) -> Floats:
         """Examination of the place at which a model shows products of these ranks, 0 where it does not show them."""
@@ -109,11 +135,14 @@ def clipped_ips(log: LoggedAnswers, clip: float = CLIP) -> PolicyComparison:
 
     Unbiased for supported products if no weight is clipped.
     """
-    running_N, new_N = (
-        (np.minimum(log.weights(rank_NK), clip) * log.reward_NK).sum(1)
-        for rank_NK in (log.running_rank_NK, log.new_rank_NK)
-    )
-    return _compared(log, running_N, new_N)
+
+    def values(log: LoggedAnswers) -> list[Floats]:
+        return [
+            (np.minimum(log.weights(rank_NK), clip) * log.reward_NK).sum(1)
+            for rank_NK in (log.running_rank_NK, log.new_rank_NK)
+        ]
+
+    return _compared(log, values)
 
 
 def self_normalized(log: LoggedAnswers, clip: float = CLIP) -> PolicyComparison:
@@ -122,18 +151,24 @@ def self_normalized(log: LoggedAnswers, clip: float = CLIP) -> PolicyComparison:
     The expected weight of an answer is the examination of those products of a model which exploration may show. The
     interval is that of the linearized ratio.
     """
-    examined_NK = np.where(log.shown_NK, log.examination_K, 0.0)
     place_NK = np.broadcast_to(np.arange(len(log.examination_K)), log.running_list_NK.shape)
     running_list_NK = np.where(log.running_list_NK >= 0, place_NK, -1)
-    values = []
-    for rank_NK, list_NK in ((log.running_rank_NK, running_list_NK), (log.new_rank_NK, log.new_list_NK)):
-        weight_NK = np.minimum(log.weights(rank_NK), clip)
-        reward_N, weight_N = (weight_NK * log.reward_NK).sum(1), (weight_NK * examined_NK).sum(1)
-        supported_N = (log.examination_K * ((list_NK >= 0) & (list_NK < log.deepest))).sum(1)
-        weight, ratio = weight_N.mean(), reward_N.mean() / max(weight_N.mean(), 1e-12)
-        moved_N = (reward_N - ratio * weight_N) * supported_N.mean() / max(weight, 1e-12)
-        values.append(ratio * supported_N + moved_N)
-    return _compared(log, *values)
+
+    def values(log: LoggedAnswers) -> list[Floats]:
+        examined_NK, found = np.where(log.shown_NK, log.examination_K, 0.0), []
+        for rank_NK, list_NK in (
+            (log.running_rank_NK, running_list_NK),
+            (log.new_rank_NK, log.new_list_NK),
+        ):
+            weight_NK = np.minimum(log.weights(rank_NK), clip)
+            reward_N, weight_N = (weight_NK * log.reward_NK).sum(1), (weight_NK * examined_NK).sum(1)
+            supported_N = (log.examination_K * ((list_NK >= 0) & (list_NK < log.deepest))).sum(1)
+            weight, ratio = weight_N.mean(), reward_N.mean() / max(weight_N.mean(), 1e-12)
+            moved_N = (reward_N - ratio * weight_N) * supported_N.mean() / max(weight, 1e-12)
+            found.append(ratio * supported_N + moved_N)
+        return found
+
+    return _compared(log, values)
 
 
 class Relevances(NamedTuple):
@@ -154,15 +189,19 @@ def doubly_robust(
     are those of `fitted_relevances`. With predictions of 0 it is the clipped inverse propensity score.
     """
     predicted = relevance or fitted_relevances(log)
-    error_NK = log.reward_NK - np.where(log.shown_NK, log.examination_K, 0.0) * predicted.shown_NK
-    running_N, new_N = (
-        (log.examination_K * of_list_NK).sum(1) + (np.minimum(log.weights(rank_NK), clip) * error_NK).sum(1)
-        for of_list_NK, rank_NK in (
-            (predicted.running_NK, log.running_rank_NK),
-            (predicted.new_NK, log.new_rank_NK),
-        )
-    )
-    return _compared(log, running_N, new_N)
+
+    def values(log: LoggedAnswers) -> list[Floats]:
+        error_NK = log.reward_NK - np.where(log.shown_NK, log.examination_K, 0.0) * predicted.shown_NK
+        return [
+            (log.examination_K * of_list_NK).sum(1)
+            + (np.minimum(log.weights(rank_NK), clip) * error_NK).sum(1)
+            for of_list_NK, rank_NK in (
+                (predicted.running_NK, log.running_rank_NK),
+                (predicted.new_NK, log.new_rank_NK),
+            )
+        ]
+
+    return _compared(log, values)
 
 
 def fitted_relevances(log: LoggedAnswers) -> Relevances:
@@ -208,25 +247,43 @@ def _table(log: LoggedAnswers, chosen_N: NDArray[np.bool_]) -> Floats:
     return np.minimum((reward_CC + STRENGTH * prior_CC) / (examined_CC + STRENGTH), 1.0)
 
 
-def _compared(log: LoggedAnswers, running_N: Floats, new_N: Floats) -> PolicyComparison:
+def _compared(log: LoggedAnswers, values: Callable[[LoggedAnswers], list[Floats]]) -> PolicyComparison:
+    """Comparison by the values of both models, whose interval knows that the position bias is an estimate."""
+    running_N, new_N = values(log)
+    difference_N = new_N - running_N
+    slope_K = np.zeros(
+        len(log.examination_K)
+    )  # of the estimate, by the logarithm of the examination of each place
+    for place in range(1, len(slope_K) if len(log.bias.session_M) else 0):
+        examined_K = log.examination_K.copy()
+        examined_K[place] *= math.exp(STEP)
+        running_else_N, new_else_N = values(replace(log, bias=log.bias._replace(examination_P=examined_K)))
+        slope_K[place] = float((new_else_N - running_else_N - difference_N).mean()) / STEP
+    moved_C = np.zeros(max(log.cluster_N.max(), log.cluster_M.max(initial=0)) + 1)
+    np.add.at(moved_C, log.cluster_M, log.bias.influence_MP @ slope_K * len(difference_N))
     weight_NK = log.weights(log.new_rank_NK) - log.weights(log.running_rank_NK)
     rare = float(weight_NK.flat[np.abs(weight_NK).argmax()])
-    low, high = cluster_interval(new_N - running_N, log.cluster_N, max(-CLIP, min(rare, CLIP)))
+    low, high = cluster_interval(difference_N, log.cluster_N, max(-CLIP, min(rare, CLIP)), moved_C)
     return PolicyComparison(float(running_N.mean()), float(new_N.mean()), low, high)
 
 
-def cluster_interval(value_N: Floats, cluster_N: NDArray[np.int64], rare: float = 0.0) -> tuple[float, float]:
+def cluster_interval(
+    value_N: Floats, cluster_N: NDArray[np.int64], rare: float = 0.0, moved_C: Any = 0.0
+) -> tuple[float, float]:
     """95 % interval of the mean of values that are independent between clusters only; infinite for one cluster.
 
     Student's interval of the linearized ratio of sums, corrected for skewness (Hall 1992, "On the removal of skewness
     by transformation"). A few rewards have great weights, and a log in which they are missing looks too certain: on the
     side of `rare`, the greatest such weight, the interval is instead Student's with one more answer of this value.
+    What a cluster adds to the sum by its influence on what the values were computed with is in `moved_C`, also of
+    clusters without a value.
     """
-    sum_C, count_C = np.bincount(cluster_N, value_N), np.bincount(cluster_N)
+    size = np.size(moved_C)
+    sum_C, count_C = np.bincount(cluster_N, value_N, size), np.bincount(cluster_N, minlength=size)
     clusters, mean = len(sum_C), float(value_N.mean())
     if clusters < 2:
         return -np.inf, np.inf
-    residual_C = (sum_C - mean * count_C) / count_C.mean()
+    residual_C = (sum_C - mean * count_C + moved_C) / count_C.mean()
     square, quantile = float((residual_C**2).mean()), float(stats.t.ppf(0.975, clusters - 1))
     skewness = float((residual_C**3).mean()) / max(square**1.5, 1e-300)
 

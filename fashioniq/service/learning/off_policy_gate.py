@@ -15,16 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fashioniq.files import UserError
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.rollout import System
-from fashioniq.metrics.examination import counted, examination
+from fashioniq.metrics.examination import PositionBias, position_bias
 from fashioniq.metrics.off_policy import LoggedAnswers, doubly_robust, support
 from fashioniq.service.exploring import DEEPEST, DRAWN, place_probabilities
 from fashioniq.service.learning.export import MeasureComparison
-from fashioniq.service.learning.rules import CHOICES, WEIGHTS, Logged, target_of
+from fashioniq.service.learning.rules import CHOICES, WEIGHTS, Logged, client_of, target_of
 from fashioniq.service.store import TurnRow
 from fashioniq.service.turns import step_of
 
@@ -60,11 +59,11 @@ class ExploredAnswer(NamedTuple):
 
 
 def judge_off_policy(
-    sessions: Sequence[Logged], running: System, new: System, examined: Sequence[float] = ()
+    sessions: Sequence[Logged], running: System, new: System, bias: PositionBias | None = None
 ) -> OffPolicy:
     """Estimate how much oftener shoppers would have chosen a product if the new model had answered.
 
-    `examined` is the examination of the places of an answer of the usual length; without it, all count as examined.
+    `bias` is that of an answer of the usual length; without it, all places count as examined.
     """
     answers, left_out = _explored_answers(sessions, running, new)
     if not answers and not left_out:
@@ -79,10 +78,10 @@ def judge_off_policy(
         )
     if len({one.client for one in same}) < 2:
         return OffPolicy([], ["a replay gives the explored answers of fewer than two clients again"], notes)
-    if len(examined) != usual:
+    if bias is None or len(bias.examination_P) != usual:
         notes.append("nothing was chosen: all places count as examined alike")
-        examined = [1.0] * usual
-    log = _logged(same, np.array(examined))
+        bias = PositionBias.known([1.0] * usual)
+    log = _logged(same, bias)
     found, can = doubly_robust(log), support(log)
     row = MeasureComparison(
         name=MEASURE,
@@ -116,13 +115,14 @@ def has_explored(turn: TurnRow) -> bool:
     return bool(turn.shown) and "rank" in turn.shown[0]
 
 
-def examined_places(log: Sequence[Logged]) -> list[float]:
-    """Examination of the places of an answer of the usual length, relative to the first; empty with too few choices.
+def logged_position_bias(log: Sequence[Logged]) -> PositionBias | None:
+    """The position bias of an answer of the usual length, by clients; None with too few choices.
 
     A product counts as chosen once per answer. Tests and bots do not count.
     """
     answers = [
         (
+            client_of(session),
             [one["rank"] for one in turn.shown],
             *([(turn.query_id, one["id"]) in some for one in turn.shown] for some in (chosen, final)),
         )
@@ -138,11 +138,11 @@ def examined_places(log: Sequence[Logged]) -> list[float]:
         if has_explored(turn)
     ]
     if not answers:
-        return []
-    usual = Counter(len(ranks) for ranks, *_ in answers).most_common(1)[0][0]
-    rank_NK, chosen_NK, final_NK = zip(*(one for one in answers if len(one[0]) == usual), strict=True)
-    found_K = examination(*counted(rank_NK, chosen_NK, max(0, usual - DRAWN), final_NK))
-    return [] if found_K is None else found_K.tolist()
+        return None
+    usual = Counter(len(ranks) for _, ranks, *_ in answers).most_common(1)[0][0]
+    client_N, *same = zip(*(one for one in answers if len(one[1]) == usual), strict=True)
+    rank_NP, chosen_NP, final_NP = same
+    return position_bias(rank_NP, chosen_NP, max(0, usual - DRAWN), final_NP, client_N)
 
 
 @torch.inference_mode()
@@ -183,7 +183,7 @@ def _explored_answers(
             else:
                 answers.append(
                     ExploredAnswer(
-                        client=session.client or session.id,
+                        client=client_of(session),
                         ids=ids,
                         ranks=ranks,
                         propensities=[one["propensity"] for one in turn.shown],
@@ -195,12 +195,9 @@ def _explored_answers(
     return answers, left_out
 
 
-def _logged(answers: Sequence[ExploredAnswer], examined_K: NDArray[np.float64]) -> LoggedAnswers:
+def _logged(answers: Sequence[ExploredAnswer], bias: PositionBias) -> LoggedAnswers:
     """The answers as arrays; a rank below the first DEEPEST is written as DEEPEST."""
-    places, rank_NK = len(examined_K), np.array([one.ranks for one in answers])
-    # a rank that is always shown has the same places for any number of products, and all drawn ones are alike
-    shown_KK = np.array([place_probabilities(rank, places, places) for rank in range(places)])
-    exposure_NK = (shown_KK @ examined_K)[np.minimum(rank_NK, places - 1)]
+    places = len(bias.examination_P)
 
     def ranked(names: list[str], order: list[str]) -> list[int]:
         ranks = {name: rank for rank, name in enumerate(order)}
@@ -208,12 +205,14 @@ def _logged(answers: Sequence[ExploredAnswer], examined_K: NDArray[np.float64]) 
 
     return LoggedAnswers(
         reward_NK=np.array([one.chosen for one in answers], dtype=float),
-        exposure_NK=exposure_NK * np.array([one.propensities for one in answers]),
-        running_rank_NK=rank_NK,
+        propensity_NK=np.array([one.propensities for one in answers]),
+        # a rank that is always shown has the same places for any number of products, and all drawn ones are alike
+        place_RK=np.array([place_probabilities(rank, places, places) for rank in range(places)]),
+        running_rank_NK=np.array([one.ranks for one in answers]),
         new_rank_NK=np.array([ranked(one.ids, one.new) for one in answers]),
         new_list_NK=np.array([ranked(one.new, one.running) for one in answers]),
         running_list_NK=np.array([ranked(one.running, one.new) for one in answers]),
-        examination_K=examined_K,
+        bias=bias,
         session_N=np.array([one.client for one in answers]),
         deepest=DEEPEST,
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from fashioniq.data.clauses import shortened
 from fashioniq.data.words import composed, tokenize
+from fashioniq.metrics.examination import PositionBias
 from fashioniq.service.store import EventRow, SessionRow, TurnRow
 from fashioniq.service.store.scrub import REMOVED
 
@@ -92,7 +93,7 @@ class LearningSessions:
 
     `counts` are the numbers of sessions and turns that each rule left out. `clients` are the clients of the
     sessions, `shown` the products that were shown before `cut`. `explored` are sessions from `cut` on that explored,
-    of people who do not train, and `examined` is the examination of the places of an answer, if it is known.
+    of people who do not train, and `bias` is the position bias of an answer, if it is known.
     """
 
     sessions: list[LiveSession]
@@ -101,7 +102,7 @@ class LearningSessions:
     clients: dict[str, str]
     shown: set[str]
     explored: Sequence[Logged] = ()
-    examined: Sequence[float] = ()
+    bias: PositionBias | None = None
 
     def of(self, *splits: str) -> list[LiveSession]:
         """Sessions of some splits."""
@@ -109,18 +110,19 @@ class LearningSessions:
 
 
 def choose(
-    log: Sequence[Logged], shop: Shop, held_out: float, words: int, examined: Sequence[float] = ()
+    log: Sequence[Logged], shop: Shop, held_out: float, words: int, bias: PositionBias | None = None
 ) -> LearningSessions:
     """Choose sessions of a log, which is ordered by time.
 
     The latest `held_out` of the sessions test only, and the earlier ones never do. `words` is the number of
-    words that the model reads at once, `examined` the examination of the places of an answer, if it is known.
+    words that the model reads at once, `bias` the position bias of an answer, if it is known.
     """
+    examined = [] if bias is None else bias.examination_P.tolist()
     counts: Counter[str] = Counter()
     cut = log[int(len(log) * (1 - held_out))][0].created_at if log else None
     latest, kept, days = shop.latest_split(), [], Counter[tuple[str, str]]()
     for session, turns, events in log:
-        client, day = _client(session), session.created_at.date().isoformat()
+        client, day = client_of(session), session.created_at.date().isoformat()
         days[client, day] += 1
         target = target_of(events, {turn.query_id: turn.created_at for turn in turns})
         unseen = unseen_weight(turns, target, examined) if target else 1.0
@@ -154,7 +156,7 @@ def choose(
                     steps=steps,
                 )
             )
-    clients = {session.id: _client(session) for session, _, _ in log}
+    clients = {session.id: client_of(session) for session, _, _ in log}
     disjoint = client_disjoint(kept, clients)
     if len(kept) > len(disjoint):
         counts["sessions of clients on both sides"] = len(kept) - len(disjoint)
@@ -173,7 +175,7 @@ def choose(
             if one[0].arm == "explore" and cut is not None and one[0].created_at >= cut
             if one[0].origin not in ("test", "bot") and clients[one[0].id] not in training
         ],
-        examined=examined,
+        bias=bias,
     )
 
 
@@ -274,7 +276,8 @@ def _first(reasons: Mapping[str, bool]) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _client(session: SessionRow) -> str:
+def client_of(session: SessionRow) -> str:
+    """The client of a session, or the session if it has none."""
     return session.client or session.id
 
 

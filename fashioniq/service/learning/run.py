@@ -28,7 +28,7 @@ from fashioniq.service.learning import export
 from fashioniq.service.learning.export import Gate, Rule, Verdict
 from fashioniq.service.learning.forget import carry_out, run_of, trained_with_erased
 from fashioniq.service.learning.gate import against_untrained, judge, replay
-from fashioniq.service.learning.off_policy_gate import examined_places, judge_off_policy
+from fashioniq.service.learning.off_policy_gate import judge_off_policy, logged_position_bias
 from fashioniq.service.learning.rules import LearningSessions, LiveSession, Shop, choose
 from fashioniq.service.learning.start import grow, linear_start, new_words, untrained_searches
 from fashioniq.service.models import activation, models_of
@@ -72,7 +72,8 @@ def learn(settings: Learn) -> Gate:
                 )
             shop = shop_of(catalog, features, store)  # reads pictures, so before the log
             log = store.log(catalog.category)
-            chosen = choose(log, shop, settings.held_out, retriever.max_words, examined_places(log))
+            bias = logged_position_bias(log)
+            chosen = choose(log, shop, settings.held_out, retriever.max_words, bias)
             consents = store.count_by_consent(catalog.category)
             print(_summary(chosen, len(log), consents))
             stored = sum(consents.values())
@@ -208,7 +209,7 @@ def _judged(
     mentioned = {*explored, *(said.item for one in held_out for said in one.steps)}
     split = "test" if mentioned <= set(catalog.ids("test")) else ALL  # what the service searched
     systems = [load(run, features=trained.features, split=split, device=settings.device) for run in runs]
-    off_policy = judge_off_policy(chosen.explored, systems[0], systems[1], chosen.examined)
+    off_policy = judge_off_policy(chosen.explored, systems[0], systems[1], chosen.bias)
     running, new = (replay(system, held_out) for system in systems)
     untrained = is_zero_shot(settings.run)  # reads texts, which no simulated user writes
     users = read_run(settings.out / "run", RetrieverRun).users

@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from fashioniq.metrics.examination import PositionBias, position_bias
 from fashioniq.metrics.off_policy import (
     CLIP,
     FOLDS,
@@ -50,16 +51,16 @@ def log_of(new_order, session_N=None):
     """A log of all lists, with the expected reward of each place; `new_order` are ranks of the running model."""
     shown_NK = np.array(list(explored_lists()))
     new_rank = np.argsort(new_order)
-    exposure_R = np.array([place_probabilities(rank, K, POOL) for rank in range(POOL)]) @ EXAMINED_K
     count = len(shown_NK)
     return LoggedAnswers(
         reward_NK=EXAMINED_K * RELEVANCE[shown_NK],
-        exposure_NK=exposure_R[shown_NK],
+        propensity_NK=np.ones(shown_NK.shape),
+        place_RK=np.array([place_probabilities(rank, K, POOL) for rank in range(POOL)]),
         running_rank_NK=shown_NK,
         new_rank_NK=new_rank[shown_NK],
         new_list_NK=np.tile(new_order[:K], (count, 1)),
         running_list_NK=np.tile(new_rank[:K], (count, 1)),
-        examination_K=EXAMINED_K,
+        bias=PositionBias.known(EXAMINED_K),
         session_N=np.arange(count) if session_N is None else session_N,
         deepest=POOL,
     )
@@ -70,15 +71,15 @@ def random_log(count=200, seed=0):
     rng = np.random.default_rng(seed)
     order_N, examined_K = [rng.permutation(60) for _ in range(count)], 1 / np.arange(1, 9)
     shown_NK = np.array([[*range(6), *(6 + rng.permutation(44)[:2])] for _ in range(count)])
-    exposure_R = np.array([place_probabilities(rank, 8, 60) for rank in range(50)]) @ examined_K
     return LoggedAnswers(
         reward_NK=(rng.random((count, 8)) < 0.2).astype(float),
-        exposure_NK=exposure_R[shown_NK],
+        propensity_NK=np.ones(shown_NK.shape),
+        place_RK=np.array([place_probabilities(rank, 8, 60) for rank in range(50)]),
         running_rank_NK=shown_NK,
         new_rank_NK=np.array([order[shown] for order, shown in zip(order_N, shown_NK, strict=True)]),
         new_list_NK=np.array([np.argsort(order)[:8] for order in order_N]),
         running_list_NK=np.array([order[:8] for order in order_N]),
-        examination_K=examined_K,
+        bias=PositionBias.known(examined_K),
         session_N=np.arange(count) // 2,
     )
 
@@ -112,8 +113,7 @@ def test_a_model_with_the_same_lists_differs_by_exactly_nothing(estimator):
 def test_without_exploring_the_value_of_the_running_model_is_the_mean_reward(estimator):
     log = random_log()
     place_NK = np.tile(np.arange(8), (len(log.reward_NK), 1))
-    exposure_NK = np.broadcast_to(log.examination_K, place_NK.shape)
-    fixed = {"running_rank_NK": place_NK, "running_list_NK": log.new_rank_NK, "exposure_NK": exposure_NK}
+    fixed = {"running_rank_NK": place_NK, "running_list_NK": log.new_rank_NK, "place_RK": np.eye(8)}
     found = estimator(replace(log, **fixed))
     assert found.running == pytest.approx(log.reward_NK.sum(1).mean())
 
@@ -126,7 +126,7 @@ def test_with_predictions_of_zero_the_doubly_robust_estimate_is_the_inverse_prop
 
 def test_weights_above_the_clip_are_reported():
     log = random_log()
-    rare = replace(log, exposure_NK=log.exposure_NK / 100)
+    rare = replace(log, propensity_NK=log.propensity_NK / 100)
     assert support(log).clipped == 0 < 0.8 < support(rare).clipped < 1
     assert clipped_ips(rare).new <= CLIP * log.reward_NK.sum(1).mean()
 
@@ -134,9 +134,7 @@ def test_weights_above_the_clip_are_reported():
 def test_the_effective_number_of_answers_is_all_of_them_if_the_new_model_shows_what_was_shown():
     log = random_log()
     place_NK = np.tile(np.arange(8), (len(log.reward_NK), 1))
-    as_shown = replace(
-        log, new_rank_NK=place_NK, exposure_NK=np.broadcast_to(log.examination_K, place_NK.shape)
-    )
+    as_shown = replace(log, new_rank_NK=place_NK, running_rank_NK=place_NK, place_RK=np.eye(8))
     assert support(as_shown).effective == pytest.approx(len(place_NK))
     assert support(log).effective < len(place_NK) / 2
 
@@ -175,9 +173,9 @@ def test_empty_places_count_for_nothing():
     for estimator in ESTIMATORS:
         found = [
             estimator(
-                replace(log, **empty, reward_NK=log.reward_NK * (np.arange(8) < 7), exposure_NK=exposure_NK)
+                replace(log, **empty, reward_NK=log.reward_NK * (np.arange(8) < 7), propensity_NK=shown_NK)
             )
-            for exposure_NK in (log.exposure_NK, np.where(np.arange(8) == 7, 0.0, log.exposure_NK))
+            for shown_NK in (log.propensity_NK, 1.0 * (np.arange(8) < 7) + np.zeros(log.reward_NK.shape))
         ]
         assert found[0] == found[1]
 
@@ -185,3 +183,48 @@ def test_empty_places_count_for_nothing():
 def test_arrays_of_different_shapes_are_refused():
     with pytest.raises(ValueError, match="expected arrays"):
         replace(random_log(), reward_NK=np.zeros((200, 7)))
+
+
+def explored_log(count, seed):
+    """A log of lists that exploring shows, with rewards at places that are looked at, and its position bias."""
+    rng, new_order = np.random.default_rng(seed), np.array([1, 2, 0, 3, 4, 5])
+    lists, new_rank = np.array(list(explored_lists())), np.argsort(new_order)
+    shown_NK = lists[rng.integers(len(lists), size=count)]
+    reward_NK = rng.random((count, K)) < EXAMINED_K * np.array([0.4, 0, 0, 0.1, 0.1, 0])[shown_NK]
+    session_N = np.arange(count) // 2
+    return LoggedAnswers(
+        reward_NK=reward_NK.astype(float),
+        propensity_NK=np.ones(shown_NK.shape),
+        place_RK=np.array([place_probabilities(rank, K, POOL) for rank in range(POOL)]),
+        running_rank_NK=shown_NK,
+        new_rank_NK=new_rank[shown_NK],
+        new_list_NK=np.tile(new_order[:K], (count, 1)),
+        running_list_NK=np.tile(new_rank[:K], (count, 1)),
+        bias=position_bias(shown_NK, reward_NK, K - DRAWN, None, session_N),
+        session_N=session_N,
+        deepest=POOL,
+    )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_interval_knows_that_the_position_bias_is_an_estimate(estimator):
+    found, certain = [], []
+    for seed in range(100):
+        log, bias = explored_log(2000, seed), explored_log(2000, 1000 + seed).bias
+        elsewhere = replace(log, bias=bias._replace(session_M=bias.session_M + 2000))
+        found.append(estimator(elsewhere))
+        certain.append(estimator(replace(log, bias=PositionBias.known(bias.examination_P))))
+    assert all(one[:2] == other[:2] for one, other in zip(found, certain, strict=True))
+    deviation = np.std([one.new - one.running for one in found])
+    width, narrow = (np.mean([one.high - one.low for one in some]) for some in (found, certain))
+    assert width == pytest.approx(2 * 1.96 * deviation, rel=0.15)
+    assert narrow < 0.7 * width
+
+
+def test_sessions_without_an_answer_count_for_the_uncertainty_of_the_position_bias():
+    log = explored_log(400, 0)
+    influence_MP = 0.02 * np.random.default_rng(0).standard_normal((300, K))
+    other = PositionBias(log.examination_K, influence_MP, np.arange(1000, 1300))
+    known = clipped_ips(replace(log, bias=PositionBias.known(log.examination_K)))
+    found = clipped_ips(replace(log, bias=other))
+    assert found[:2] == known[:2] and found.low < known.low and found.high > known.high

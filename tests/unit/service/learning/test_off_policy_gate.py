@@ -10,9 +10,9 @@ from fashioniq.service.exploring import explored_ranks, propensity
 from fashioniq.service.learning import off_policy_gate
 from fashioniq.service.learning.off_policy_gate import (
     NOTHING,
-    examined_places,
     first_products,
     judge_off_policy,
+    logged_position_bias,
 )
 from fashioniq.service.learning.rules import Target, choose, unseen_weight
 from tests.unit.service.conftest import Talking
@@ -150,9 +150,11 @@ def test_later_sessions_of_people_that_do_not_train_are_judged(rows, shop):
 
 def test_choices_at_places_that_are_rarely_looked_at_weigh_more(explored):
     log = [one for rank in range(6) for one in explored(1500, wanted=f"p{rank}", often=0.5, action="click")]
-    examined = examined_places(log)
-    assert len(examined) == 8 and examined[0] == 1
-    assert examined_places([(session, turns, []) for session, turns, _ in log]) == examined_places([]) == []
+    bias = logged_position_bias(log)
+    assert len(bias.examination_P) == 8 and bias.examination_P[0] == 1
+    assert set(bias.session_M) == {session.client or session.id for session, _, _ in log}
+    assert logged_position_bias([(session, turns, []) for session, turns, _ in log]) is None
+    assert logged_position_bias([]) is None
     _, turns, _ = log[0]
     at = {one["id"]: place for place, one in enumerate(turns[1].shown)}
     target = Target("p0", "this_is_it", 1.0, turns[1].query_id)
