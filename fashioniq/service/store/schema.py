@@ -1,6 +1,7 @@
 """Versions of the tables."""
 
 from pathlib import Path
+from secrets import randbelow, token_bytes
 
 from alembic import command
 from alembic.config import Config
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from fashioniq.files import UserError
 from fashioniq.service.store.engine import clear_files, place_of
+from fashioniq.service.store.tables import METADATA, secret
 
 
 def update_schema(engine: Engine, create: bool) -> None:
@@ -52,10 +54,17 @@ def _missing(found: str, engine: Engine) -> UserError:
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the schema up to the newest version, in the transaction of the connection."""
+    """Create the tables, or update them to the newest version, in the transaction of the connection."""
     config = _alembic()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    if MigrationContext.configure(connection).get_current_revision() is not None:
+        command.upgrade(config, "head")
+        return
+    METADATA.create_all(connection, checkfirst=False)
+    connection.execute(secret.insert().values(epoch=0, value=token_bytes(32)))
+    if connection.dialect.name == "sqlite":  # a file is told from others by it (sqlite_file.py)
+        connection.exec_driver_sql(f"PRAGMA application_id = {1 + randbelow(2**31 - 1)}")
+    command.stamp(config, "head")
 
 
 def _alembic() -> Config:

@@ -39,7 +39,17 @@ def differences(connection):
     return compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
 
 
-def test_migrations_give_the_tables_of_the_code_and_change_nothing_again(connected):
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_migrations_of_the_first_version_give_the_tables_of_the_code(connected):
+    first = Path(__file__).with_name("first_version.sql").read_text(encoding="utf-8")
+    with connected.execution_options(mode="bare").connect() as connection:
+        connection.connection.driver_connection.executescript(first)
+    with connected.begin() as connection:
+        migrate(connection)
+        assert differences(connection) == []
+
+
+def test_a_new_database_has_the_tables_of_the_code_and_is_not_changed_again(connected):
     with connected.begin() as connection:
         migrate(connection)
         assert differences(connection) == []
