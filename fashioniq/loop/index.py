@@ -10,31 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import torch
 from torch import Tensor
 
-from fashioniq.files import UserError, atomic_write, checksum, read_json, typed, write_json
-from fashioniq.locks import locked
+from fashioniq.files import UserError
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery, SearchEngine, candidates
+from fashioniq.loop.stored import made_once
 
 LEAST_RECALL = 0.95  # share of the nearest items that an index has to find
 NEIGHBOURS = 10  # recall@10: share of the 10 nearest items that the index finds
 TRAINED = 64  # training vectors per list of an IVF index
 LEAST_TRAINED = 2**16  # minimum number of training vectors
 TILE = 2**16  # vectors that are added at a time
-BUILDING = 4 * 3600.0  # seconds for another process that computes or indexes millions of vectors
-
-
-class IndexManifest(msgspec.Struct, kw_only=True):
-    """What a stored index was built from, and the SHA-256 of its file."""
-
-    index: str
-    faiss: str
-    vectors: str
-    sha256: str
 
 
 class Tuned(SearchEngine, Protocol):
@@ -159,25 +148,13 @@ def fingerprint(gallery: Gallery) -> str:
 def _stored(gallery: Gallery, factory: str, folder: Path) -> Any:
     """The index in a folder if it was built from these vectors by this version of FAISS, else a new one."""
     path = folder / (re.sub(r"[^A-Za-z0-9]+", "-", factory) + ".faiss")
-    manifest = path.with_suffix(".json")
-    about = {"index": factory, "faiss": faiss.__version__, "vectors": fingerprint(gallery)}
-    with locked(folder, wait=BUILDING):
-        if manifest.exists():
-            repair = f"remove {folder}"
-            found = typed(
-                read_json(manifest, "the manifest of an index", dict), IndexManifest, manifest, repair
-            )
-            if all(getattr(found, key) == value for key, value in about.items()):
-                if not path.is_file() or checksum(path, digits=64) != found.sha256:
-                    raise UserError(f"{path} is not the index that was written; {repair}")
-                return faiss.read_index(str(path))
-            manifest.unlink()
-        index = _made(gallery, factory)
-        with atomic_write(path) as temporary:
-            faiss.write_index(index, str(temporary))
-            sha256 = checksum(temporary, digits=64)
-        write_json(manifest, about | {"sha256": sha256})
-        return index
+    made_of = {"index": factory, "faiss": faiss.__version__, "vectors": fingerprint(gallery)}
+
+    def make(temporary: Path) -> None:
+        faiss.write_index(_made(gallery, factory), str(temporary))
+
+    with made_once(path, "index", made_of, make, key="sha256"):
+        return faiss.read_index(str(path))
 
 
 def _filtered(index: Any, allowed_N: Tensor) -> Any:

@@ -6,34 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 from torch import Tensor
 
 from fashioniq.data.arrays import UNREADABLE, open_array
 from fashioniq.data.items import Items
-from fashioniq.files import UserError, atomic_write, checksum, explaining, read_json, typed, write_json
-from fashioniq.locks import locked
+from fashioniq.files import checksum, explaining
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.index import BUILDING, approximate
+from fashioniq.loop.index import approximate
 from fashioniq.loop.messages import Message
 from fashioniq.loop.milvus import in_milvus
 from fashioniq.loop.rollout import System
+from fashioniq.loop.stored import made_once
 from fashioniq.runs import weights_file
 
 QUERIES = 128  # on which the recall of an index is measured
 WORDS = 4  # words of a query
-
-
-class VectorManifest(msgspec.Struct, kw_only=True):
-    """What stored vectors were computed from, and the checksum of their file."""
-
-    weights: str
-    features: str
-    products: str
-    checksum: str
 
 
 def gallery_of(
@@ -49,32 +39,14 @@ def gallery_of(
         return Gallery(items, items.embedded(embed))
     products = hashlib.sha256("\n".join(items.ids).encode()).hexdigest()
     about = {"weights": checksum(weights_file(run)), "features": features, "products": products}
-    vectors_ND: Any = _stored(stored, about, items, embed)
+    path = stored / "vectors.npy"
+    with (
+        made_once(path, "file", about, lambda temporary: _write(temporary, items, embed), key="checksum"),
+        explaining(f"{path} is damaged", f"; remove {stored}", UNREADABLE),
+    ):
+        vectors_ND: Any = open_array(path, mode="c")  # torch accepts no read-only memory
     device = items.features_ND.device
     return Gallery(items, vectors_ND if device.type == "cpu" else torch.from_numpy(vectors_ND).to(device))
-
-
-def _stored(
-    folder: Path, about: dict[str, str], items: Items, embed: Callable[[Tensor], Tensor]
-) -> np.memmap:
-    path, manifest = folder / "vectors.npy", folder / "vectors.json"
-    with locked(folder, wait=BUILDING):
-        found = None
-        if manifest.exists():
-            repair = f"remove {folder}"
-            found = typed(
-                read_json(manifest, "the manifest of vectors", dict), VectorManifest, manifest, repair
-            )
-        if found is None or any(getattr(found, key) != value for key, value in about.items()):
-            manifest.unlink(missing_ok=True)
-            with atomic_write(path) as temporary:
-                _write(temporary, items, embed)
-                written = checksum(temporary)
-            write_json(manifest, about | {"checksum": written})
-        elif not path.is_file() or checksum(path) != found.checksum:
-            raise UserError(f"{path} is not the file that was written; {repair}")
-        with explaining(f"{path} is damaged", f"; remove {folder}", UNREADABLE):
-            return open_array(path, mode="c")  # torch accepts no read-only memory
 
 
 def _write(path: Path, items: Items, embed: Callable[[Tensor], Tensor]) -> None:

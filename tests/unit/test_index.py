@@ -9,7 +9,7 @@ from fashioniq.data.arrays import open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
 from fashioniq.loop import exact as exact_search
-from fashioniq.loop import gallery, index
+from fashioniq.loop import gallery, index, stored
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import FaissSearch, approximate, tuned
@@ -310,7 +310,7 @@ def test_an_index_that_another_process_builds_is_waited_for_for_hours(tmp_path, 
         waits.append((folder, wait))
         return nullcontext()
 
-    monkeypatch.setattr(index, "locked", locked)
+    monkeypatch.setattr(stored, "locked", locked)
     approximate(a_line(), "Flat", a_line().vectors_ND, folder=tmp_path)
     [(folder, wait)] = waits
     assert folder == tmp_path and wait > 3600
@@ -341,7 +341,7 @@ def test_an_index_that_was_not_written_by_us_is_never_read(exact, query_QD, tmp_
 
 @needs_faiss
 def test_an_index_whose_writing_was_interrupted_is_built_again(exact, query_QD, tmp_path, monkeypatch):
-    monkeypatch.setattr(index, "write_json", lambda *args: 1 / 0)
+    monkeypatch.setattr(stored, "write_json", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         approximate(exact, "Flat", query_QD, folder=tmp_path)
     monkeypatch.undo()
