@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fashioniq.files import UserError, why
+from fashioniq.files import UserError, explaining
 
 try:
     import resource
@@ -105,14 +105,15 @@ def check_time_zone() -> None:
     path = os.environ.get("TZ", "").removeprefix(":")
     if not os.path.exists(path):  # a name, known or not
         return
-    try:
-        with open(path, "rb") as file:
-            ZoneInfo.from_file(file)
-    except (OSError, ValueError, IndexError, struct.error) as error:
-        raise UserError(
-            f"the variable TZ names {path}, which is not a time zone file ({why(error)}); set it to a name such as "
-            "Europe/Berlin, or unset it"
-        ) from error
+    with (
+        explaining(
+            f"the variable TZ names {path}, which is not a time zone file",
+            "; set it to a name such as Europe/Berlin, or unset it",
+            (OSError, ValueError, IndexError, struct.error),
+        ),
+        open(path, "rb") as file,
+    ):
+        ZoneInfo.from_file(file)
 
 
 def has_memory_limit() -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from fashioniq import __version__
-from fashioniq.files import UserError, why
+from fashioniq.files import explaining, why
 
 PAUSE = 1.0  # seconds before the second attempt, doubled before each further one, plus up to PAUSE at random
 LONGEST_PAUSE = 60.0  # seconds
@@ -155,11 +155,12 @@ def open_client(kind: Callable[..., T], **options: Any) -> T:
 
     Raises UserError if proxies or certificates in the environment cannot be used.
     """
-    try:
+    with explaining(
+        "cannot use the network",
+        ": check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
+        (ImportError, OSError, ValueError, httpx.InvalidURL),
+    ):
         return kind(**options)
-    except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
-        hint = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
-        raise UserError(f"cannot use the network ({why(error)}): {hint}") from error
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], retries: int) -> T:

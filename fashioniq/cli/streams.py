@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 
 from fashioniq import compat
-from fashioniq.files import UserError, one_line, why
+from fashioniq.files import UserError, explaining, one_line, why
 
 _NO_MEMORY = re.compile(
     "can(no|')t allocate memory|failed to map segment|out of memory|bad.alloc|can't start new thread", re.I
@@ -86,12 +86,8 @@ def _wrapped(stream: io.TextIOWrapper, guard: Callable[[], AbstractContextManage
 
 def check_working_directory() -> None:
     """Raise UserError if the working directory was removed: many libraries ask for its path."""
-    try:
+    with explaining("the working directory cannot be used", "; change to another one", OSError):
         os.getcwd()
-    except OSError as error:
-        raise UserError(
-            f"the working directory cannot be used ({why(error)}); change to another one"
-        ) from error
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

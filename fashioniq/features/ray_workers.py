@@ -17,17 +17,15 @@ from typing import Any
 
 from fashioniq.features.picture_source import FoundPictures, PictureSource
 from fashioniq.features.writer import Advance, StorePart
-from fashioniq.files import UserError, explaining, one_line, temporary_folder, why
+from fashioniq.files import UserError, explaining, one_line, temporary_folder
 from fashioniq.prepare.archives import is_archive, pictures_in, unpack
 from fashioniq.prepare.downloading import download, read_addresses
 from fashioniq.prepare.fetching import Limits
 from fashioniq.waiting import within
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise, Ray reports its use to its makers
-try:
+with explaining("--engine ray needs Ray Data", "; pip install 'fashioniq[scale]'", ImportError):
     import ray.data
-except ImportError as error:
-    raise UserError(f"--engine ray needs Ray Data ({why(error)}); pip install 'fashioniq[scale]'") from error
 
 MOST_BYTES = 20e9  # unpacked for a part
 NEXT = 2 * 3600.0  # seconds until the next part: of slow downloads, or after the start of workers

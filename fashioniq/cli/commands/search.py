@@ -5,7 +5,7 @@ import sys
 
 from fashioniq.config import Search
 from fashioniq.data.cards import Product
-from fashioniq.files import UserError
+from fashioniq.files import UserError, explaining
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.exact import NotFiniteError
 from fashioniq.systems import load
@@ -31,14 +31,14 @@ def run(settings: Search) -> list[Product]:
         raise UserError(
             f"no word of --text {settings.text!r} is known to {searched} or its catalog; give other words"
         )
-    try:
+    with explaining(
+        f"{settings.run or settings.encoder} has diverged",
+        "; train it again with a lower --learning-rate",
+        NotFiniteError,
+    ):
         live = Dialog.start(system)
         live = (live.more_like(settings.like) if settings.like else live).say(settings.text)
         products = live.nearest(settings.count)
-    except NotFiniteError as error:
-        raise UserError(
-            f"{settings.run or settings.encoder} has diverged ({error}); train it again with a lower --learning-rate"
-        ) from error
     if settings.json:
         found = [{**one._asdict(), "picture": str(one.picture) if one.picture else None} for one in products]
         answer = {

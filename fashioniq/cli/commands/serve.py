@@ -12,7 +12,7 @@ import uvicorn
 
 from fashioniq.config import Serve
 from fashioniq.config.shared import CATALOGS, refuse
-from fashioniq.files import UserError, check_writable, why, writing
+from fashioniq.files import UserError, check_writable, explaining, writing
 from fashioniq.loop.milvus import is_loopback
 from fashioniq.runs import kind_of
 from fashioniq.runs.training_data import category_of
@@ -151,12 +151,12 @@ def _allow_open_files(count: int) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    try:
+    with explaining(
+        f"cannot listen on {host}, port {port}",
+        "; give another --port, or correct --host",
+        (OSError, UnicodeError, TypeError),  # TypeError: a name that cannot be encoded
+    ):
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, UnicodeError, TypeError) as error:  # TypeError: a name that cannot be encoded
-        raise UserError(
-            f"cannot listen on {host}, port {port} ({why(error)}); give another --port, or correct --host"
-        ) from error
     # asyncio does this for its own sockets only; without it, every answer takes 40 ms more
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made

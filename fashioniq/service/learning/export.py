@@ -17,6 +17,7 @@ from fashioniq.data.trec import TrecTopic, run_lines, write_topics
 from fashioniq.data.words import tokenize
 from fashioniq.files import (
     UserError,
+    explaining,
     read_json,
     reading,
     remove_leftovers,
@@ -173,10 +174,8 @@ def read_sessions(folder: Path) -> list[LiveSession]:
     """Sessions of an export. Raises UserError if the file is missing or damaged."""
     path = folder / SESSIONS
     lines = text_lines(path, "export of sessions", "run `fashioniq learn` again")
-    try:
+    with explaining(f"{path} is damaged", "; run `fashioniq learn` again", msgspec.DecodeError):
         return [msgspec.json.decode(line, type=LiveSession) for line in lines]
-    except msgspec.DecodeError as error:
-        raise UserError(f"{path} is damaged ({error}); run `fashioniq learn` again") from error
 
 
 def write_report(folder: Path, gate: Gate) -> None:
