@@ -39,7 +39,7 @@ from fashioniq.training.dialog_sources import (
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
 from fashioniq.training.linear import Example, examples_of
 from fashioniq.training.user_names import SESSIONS, check, folders_of_sessions, names_of, sessions_of
-from fashioniq.users.by_name import named_user
+from fashioniq.users.by_name import WordedUser, named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
@@ -153,7 +153,9 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
             return RecordedSessions({"train": rows, "val": []}, items, vocabulary, words, SESSIONS)
         if name == "differences":
             return DialogSimulation(
-                lambda split, some, seed: DescribingUser(speakers[split], vocabulary, max_words, seed),
+                lambda split, some, seed: WordedUser(
+                    DescribingUser(speakers[split], seed), vocabulary, max_words
+                ),
                 vocabulary,
                 items,
                 max_words=max_words,

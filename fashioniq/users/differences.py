@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from fashioniq.data.differences import Described, captions_of
 from fashioniq.data.languages import ENGLISH, Language, language
 from fashioniq.data.parts import PartInputs
-from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.users.describing import DescribingUser
 
@@ -42,8 +41,6 @@ def differences(inputs: PartInputs) -> DescribingUser:
     speaker = LabelSpeaker([labels.get(name, []) for name in ids], language(catalog.language))
     return DescribingUser(
         speaker,
-        inputs.vocabulary or Vocabulary([]),
-        inputs.max_words,
         inputs.seed,
         captions="differences of attribute labels",
         labelled=labelled / len(ids),

@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 
 from fashioniq.data.parts import PartInputs
-from fashioniq.data.words import Vocabulary
 from fashioniq.files import UserError
 from fashioniq.sample import garments_of
 from fashioniq.sample.garments import Garment
@@ -32,10 +31,4 @@ def grammar(inputs: PartInputs) -> DescribingUser:
     except UserError as error:
         raise UserError(f"--user grammar: {error}") from error
     speaker = GarmentSpeaker([garments[name] for name in inputs.ids])
-    return DescribingUser(
-        speaker,
-        inputs.vocabulary or Vocabulary([]),
-        inputs.max_words,
-        inputs.seed,
-        captions=catalog.captions_origin,
-    )
+    return DescribingUser(speaker, inputs.seed, captions=catalog.captions_origin)

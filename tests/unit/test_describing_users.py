@@ -19,6 +19,7 @@ from fashioniq.sample import garments_of
 from fashioniq.sample.differences import differences
 from fashioniq.sample.garments import COLOURS
 from fashioniq.sample.labels import labels_of
+from fashioniq.users.by_name import WordedUser
 from fashioniq.users.describing import DescribingUser
 from fashioniq.users.differences import LabelSpeaker
 from fashioniq.users.grammar import GarmentSpeaker
@@ -53,7 +54,7 @@ def test_only_a_drawn_sample_has_garments(sample, tmp_path):
 
 
 def test_a_reply_has_the_words_of_its_text_in_the_vocabulary_of_the_retriever():
-    user = DescribingUser(LabelSpeaker([RED, BLUE]), WORDS, max_words=8)
+    user = WordedUser(DescribingUser(LabelSpeaker([RED, BLUE])), WORDS, max_words=8)
     reply = user.reply(torch.tensor([1]), Message(item_B=torch.tensor([0])), 0)
     assert torch.equal(reply.words_BL, WORDS.encode(reply.texts, 8)) and reply.words_BL.shape == (1, 8)
     spoken = [
@@ -64,19 +65,19 @@ def test_a_reply_has_the_words_of_its_text_in_the_vocabulary_of_the_retriever():
 
 def test_a_reply_depends_on_the_pair_and_the_turn_only():
     speaker = LabelSpeaker([RED, BLUE])
-    user = DescribingUser(speaker, WORDS, 8)
+    user = DescribingUser(speaker)
     pairs = torch.tensor([0, 1, 0]), torch.tensor([1, 0, 1])
     together = [user.reply(pairs[0], Message(item_B=pairs[1]), turn).texts for turn in range(20)]
     alone = [user.reply(pairs[0][1:2], Message(item_B=pairs[1][1:2]), turn).texts for turn in range(20)]
     assert [texts[1] for texts in together] == [texts[0] for texts in alone]
     assert len({texts[1] for texts in together}) > 3
-    other = DescribingUser(speaker, WORDS, 8, seed=1)
+    other = DescribingUser(speaker, seed=1)
     assert together != [other.reply(pairs[0], Message(item_B=pairs[1]), turn).texts for turn in range(20)]
 
 
 def test_what_is_said_is_what_the_target_has_and_the_offer_lacks():
     speaker = LabelSpeaker([RED, BLUE])
-    user = DescribingUser(speaker, WORDS, max_words=8)
+    user = DescribingUser(speaker)
     for turn in range(20):
         (text,) = user.reply(torch.tensor([1]), Message(item_B=torch.tensor([0])), turn).texts
         said = re.split(" (?:instead of|rather than) ", text)[0].split()
@@ -121,7 +122,7 @@ def test_labels_are_sorted_into_families_once(monkeypatch):
         "fashioniq.users.differences.Described",
         lambda lists, speech: sorted_ones.append(lists) or Described(lists, speech),
     )
-    user = DescribingUser(LabelSpeaker([RED, BLUE]), WORDS, 8)
+    user = DescribingUser(LabelSpeaker([RED, BLUE]))
     for turn in range(5):
         user.reply(torch.tensor([0, 1]), Message(item_B=torch.tensor([1, 0])), turn)
     assert sorted_ones == [RED, BLUE]

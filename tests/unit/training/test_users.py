@@ -304,11 +304,11 @@ def test_differences_are_told_of_the_products_of_the_split(shop, settings_of):
     [source] = training_users(settings_of(users=["differences"]), shop.catalog, shop.features).sources
     source.enter("val", 7, torch.device("cpu"))
     user, ids = source.users["val"], shop.catalog.ids("val")
-    assert isinstance(user, DescribingUser) and (user.seed, user.max_words) == (0, 8)
+    assert isinstance(user.user, DescribingUser) and (user.user.seed, user.max_words) == (0, 8)
     wanted = speaker_of(shop, ids).describe(2, 4, random.Random(1))
-    assert user.speaker.describe(2, 4, random.Random(1)) == wanted
+    assert user.user.speaker.describe(2, 4, random.Random(1)) == wanted
     source.enter("train", 7, torch.device("cpu"))
-    assert source.users["train"].seed == epoch_seed(0, 7)
+    assert source.users["train"].user.seed == epoch_seed(0, 7)
 
 
 def test_a_linear_retriever_hears_whole_captions_and_needs_some(shop, settings_of, tmp_path):
