@@ -129,7 +129,7 @@ class Experiments:
         if pair[0].products_sha256 != pair[1].products_sha256 and self._reloaded.get(one.id) != pair:
             self._reloaded[one.id] = pair
             try:
-                pair = pair[0], self.models.reload(pair[1])
+                pair = pair[0], self.models.loaded(pair[1].folder, again=True)
             except (Problem, Unavailable):  # such as too many requests; it is tried again
                 del self._reloaded[one.id]
                 raise

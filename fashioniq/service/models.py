@@ -117,7 +117,7 @@ class Models:
             if stored is None:
                 raise Problem("unknown-model")
             try:
-                found = self._loaded(Path(stored.folder))
+                found = self.loaded(Path(stored.folder))
                 if found.version != version:  # such as that of another generator
                     raise UserError(f"expected this model in {stored.folder}, found {found.version}")
             except Unavailable:
@@ -149,7 +149,7 @@ class Models:
         A model that is loaded is loaded again, here and by the other processes, with what its catalog and feature store
         have now.
         """
-        served = self._loaded(run, again=True)
+        served = self.loaded(run, again=True)
         model = self.store.register_model(
             ModelRow(
                 id=served.version,
@@ -194,15 +194,11 @@ class Models:
         self._take_products(model)
         self._active[category] = model.id
 
-    def reload(self, served: Served) -> Served:
-        """Load a model again, with the products that it has now. Raises UserError if it cannot be loaded."""
-        return self._loaded(served.folder, again=True)
-
     def _take_products(self, model: ModelRow) -> None:
         """Load a model again if another process has registered it again with other products."""
         if self._registered.get(model.id, model.features) != model.features:
             try:
-                self._loaded(Path(model.folder), again=True)
+                self.loaded(Path(model.folder), again=True)
             except (Problem, Unavailable):  # such as too many requests; it is tried again
                 raise
             except Exception as error:
@@ -242,7 +238,8 @@ class Models:
             gc.set_threshold(GARBAGE)
             self._settled = loaded
 
-    def _loaded(self, run: Path, again: bool = False) -> Served:
+    def loaded(self, run: Path, again: bool = False) -> Served:
+        """The model of a run, with `again` loaded anew, with the products that it has now. Raises UserError."""
         with self._lock:
             served: Served = self.inference.call(lambda: self._load(run), LOADED)
             if not again and (known := self._versions.get(served.version)) is not None:

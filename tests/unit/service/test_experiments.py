@@ -291,7 +291,7 @@ def test_a_comparison_goes_on_after_its_challenger_could_not_be_loaded_again_at_
     selling(monkeypatch, service)
     service.models.register(service.models.folder / "dresses-0")
     with monkeypatch.context() as patch, suppress(Unavailable):
-        patch.setattr(service.models, "reload", Mock(side_effect=error))
+        patch.setattr(service.models, "loaded", Mock(side_effect=error))
         service.experiments.refresh()
     service.experiments.refresh()
     active = service.models.active("dresses")
