@@ -11,8 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from fashioniq import plugins
 from fashioniq.config.values import described_type, did_you_mean, placeholder, plain_type, value_of
 from fashioniq.files import UserError, one_line, why
-from fashioniq.options import flag, metadata_of, option
-from fashioniq.options import section as option_section
+from fashioniq.options import flag, metadata_of, option, section as option_section
 from fashioniq.yaml_files import read_yaml
 
 S = TypeVar("S")

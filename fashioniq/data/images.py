@@ -9,8 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures import Future, TimeoutError as TookTooLong, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from io import BytesIO

@@ -8,8 +8,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as Late
+from concurrent.futures import Future, TimeoutError as Late
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any

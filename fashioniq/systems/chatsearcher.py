@@ -16,8 +16,7 @@ from fashioniq.data.items import Items
 from fashioniq.features.frozen import FrozenFeatures, check_same_features, frozen_features
 from fashioniq.files import UserError
 from fashioniq.loop.gallery import Gallery
-from fashioniq.loop.messages import DialogState, Message
-from fashioniq.loop.messages import Turn as Exchange
+from fashioniq.loop.messages import DialogState, Message, Turn as Exchange
 from fashioniq.loop.rollout import System
 from fashioniq.models.chat_tokens import ChatTokens, Words
 from fashioniq.models.chatsearcher import ChatSearcher

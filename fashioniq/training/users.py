@@ -36,8 +36,7 @@ from fashioniq.training.dialog_sources import (
     RecordedTurns,
     Source,
 )
-from fashioniq.training.linear import MAX_WORDS as MOST_WORDS
-from fashioniq.training.linear import Example, examples_of
+from fashioniq.training.linear import MAX_WORDS as MOST_WORDS, Example, examples_of
 from fashioniq.training.user_names import SESSIONS, check, folders_of_sessions, names_of, sessions_of
 from fashioniq.users.by_name import WordedUser, named_user
 from fashioniq.users.captioner import Simulator

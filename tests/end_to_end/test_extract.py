@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from fashioniq.cli import main
-from fashioniq.features import pictures as sources
-from fashioniq.features import writer as filling
+from fashioniq.features import pictures as sources, writer as filling
 from fashioniq.features.store import FeatureStore
 from tests.waiting import ended
 

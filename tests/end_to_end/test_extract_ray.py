@@ -19,8 +19,7 @@ import pytest
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.images import load_square
-from fashioniq.features import pictures as sources
-from fashioniq.features import writer as filling
+from fashioniq.features import pictures as sources, writer as filling
 from tests.waiting import ended
 
 pytest.importorskip("ray.data", reason="no Ray: pip install '.[scale]'")

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 from answering import answering, completion, text_for, valid
-from cases import case_of, damaged, earlier, hostile, some_file
-from cases import valid as valid_options
+from cases import case_of, damaged, earlier, hostile, some_file, valid as valid_options
 from damage import BYTES, TEXTS, mutate, odd_value
 from damage_places import spoil_place
 from given_options import config_of, options_of

@@ -22,8 +22,11 @@ import pytest
 from processes import session_of
 from world import run
 
-from fashioniq.service import api as _api  # noqa: F401
-from fashioniq.service import server, uploads
+from fashioniq.service import (
+    api as _api,  # noqa: F401
+    server,
+    uploads,
+)
 from fashioniq.service.learning import run as _learn  # noqa: F401 - what commands import later
 from fashioniq.service.service import Service as _Service  # noqa: F401
 from fashioniq.service.store import engine

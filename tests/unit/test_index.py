@@ -8,8 +8,7 @@ import torch
 from fashioniq.data.arrays import open_array
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
-from fashioniq.loop import exact as exact_search
-from fashioniq.loop import gallery, index, stored
+from fashioniq.loop import exact as exact_search, gallery, index, stored
 from fashioniq.loop.exact import faiss
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.index import FaissSearch, approximate, tuned

@@ -9,8 +9,7 @@ from torch.nn.functional import normalize
 
 from fashioniq.data.items import Items
 from fashioniq.files import UserError
-from fashioniq.loop import gallery as galleries
-from fashioniq.loop import milvus
+from fashioniq.loop import gallery as galleries, milvus
 from fashioniq.loop.gallery import EngineError, Gallery
 from fashioniq.loop.index import fingerprint
 from fashioniq.loop.milvus import MilvusSearch, in_milvus

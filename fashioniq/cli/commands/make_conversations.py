@@ -44,8 +44,7 @@ from fashioniq.prepare.conversation_summary import (
 )
 from fashioniq.prepare.conversing import LINES, Pipeline
 from fashioniq.prepare.mixture import add_mixture
-from fashioniq.prepare.session_conversations import WRITER as PEOPLE
-from fashioniq.prepare.session_conversations import items_of, samples_of
+from fashioniq.prepare.session_conversations import WRITER as PEOPLE, items_of, samples_of
 from fashioniq.prepare.templates import Templates
 from fashioniq.report.conversations import write_samples_page
 from fashioniq.report.tables import print_table

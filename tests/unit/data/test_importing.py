@@ -20,8 +20,7 @@ from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.offers import Offer, offers_file, read_offers, write_offers
 from fashioniq.data.titles import product_rows
 from fashioniq.files import UserError
-from fashioniq.prepare import atomic_folder, importing
-from fashioniq.prepare import write_category as layout
+from fashioniq.prepare import atomic_folder, importing, write_category as layout
 from fashioniq.prepare.caption_files import CaptionFiles
 from fashioniq.prepare.html_texts import without_html
 from fashioniq.prepare.importing import import_catalog

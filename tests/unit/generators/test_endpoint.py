@@ -14,8 +14,7 @@ from fashioniq.files import UserError
 from fashioniq.generators import endpoint as endpoints
 from fashioniq.generators.endpoint import PictureEndpoint
 from fashioniq.generators.pictures import PictureRequest
-from fashioniq.llm.endpoint import BASE
-from fashioniq.llm.endpoint import KEY as KEY_NAME
+from fashioniq.llm.endpoint import BASE, KEY as KEY_NAME
 
 pytest.importorskip("openai", reason="the extra chat is not installed")
 KEY = "sk-very-secret-1234"

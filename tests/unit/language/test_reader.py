@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fashioniq.data.words import tokenize
 from fashioniq.language.colors import difference, lab_of, named_colors

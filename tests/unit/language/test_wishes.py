@@ -1,8 +1,7 @@
 """What holds after several turns."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fashioniq.language.wishes import Wishes
 

@@ -44,10 +44,15 @@ from fashioniq.models.encoder import create_encoder
 from fashioniq.runs.checks import described
 from fashioniq.runs.trained import JUDGE, LISTENER, load_chatsearcher, load_predictor, load_retriever
 from fashioniq.runs.weights import save_model
-from fashioniq.training import attributes as attributes_run
-from fashioniq.training import captioner, chatsearcher_run, folder, retriever_run
-from fashioniq.training import dialog_encoder as dialog_encoder_run
-from fashioniq.training import generator as generator_run
+from fashioniq.training import (
+    attributes as attributes_run,
+    captioner,
+    chatsearcher_run,
+    dialog_encoder as dialog_encoder_run,
+    folder,
+    generator as generator_run,
+    retriever_run,
+)
 from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.retriever import PolicyTraining, RetrieverTraining

@@ -13,8 +13,7 @@ from fashioniq.cli import COMMANDS
 from fashioniq.cli.commands import serve
 from fashioniq.config import Serve
 from fashioniq.files import UserError, read_json
-from fashioniq.service.learning import rules
-from fashioniq.service.learning import run as learning
+from fashioniq.service.learning import rules, run as learning
 from fashioniq.service.learning.export import Verdict, read_sessions
 from fashioniq.service.store import Store, Unavailable
 from tests.forgetting import KILLED, SPOKEN, Fault, Order, ShopWorld, do_not_train, make_database
