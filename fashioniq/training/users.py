@@ -5,7 +5,7 @@ per training step, keep it to words that mean the same to all of them.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,41 +85,21 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
         print(f"note: {settings.captioner} is not used, because --users names no captioner")
     folders = folders_of_sessions(names)
     check(settings, names, folders)
-    truth = StatementCheck.of(catalog)
-    simulators = {
-        name: load_simulator(
-            Path(name),
-            settings.category,
-            store,
-            truth,
-            beams=settings.beam,
-            samples=settings.samples,
-            usual=DRAWN_IN_TRAINING,
-        )[0]
-        for name in names
-        if name != "recorded" and name not in folders and not plugins.is_part("users", name)
-    }
+    simulators = _load_captioners([name for name in names if name not in folders], settings, catalog, store)
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     sessions = sessions_of(folders, catalog.category, items["train"])
-    speakers = {
-        split: LabelSpeaker([catalog.labels.get(name, []) for name in some.ids], language(catalog.language))
-        for split, some in items.items()
-        if "differences" in names
-    }
+    speakers = _label_speakers(catalog, items) if "differences" in names else {}
     splits = ("train", "val") if "recorded" in names else ()
     pairs = {split: pairs_with_features(catalog, store, split) for split in splits}
     fitted = settings.model.kind in FITTED
     described = _descriptions(speakers["train"], items["train"].ids) if speakers else []
-    given = {
-        "catalog": catalog,
-        "options": getattr(settings, "users_options", None),
-    }
+    user_inputs: Any = {"catalog": catalog, "options": getattr(settings, "users_options", None)}
     max_words = max([one.captioner.max_words for one in simulators.values()] or [MAX_WORDS])
     for name in names:
         if name != "differences" and plugins.is_part("users", name):
-            described += _rehearsed(name, items["train"], max_words, **given)
-    said = with_steps(pairs.get("train", []), sessions)
-    examples = examples_of(said) if pairs or sessions else described
+            described += _rehearsed(name, items["train"], max_words, **user_inputs)
+    captioned = with_steps(pairs.get("train", []), sessions)
+    examples = examples_of(captioned) if pairs or sessions else described
     if fitted and not examples and not settings.init_from:
         raise UserError(
             f"--model.kind {settings.model.kind} starts from captions; add recorded or differences to --users"
@@ -127,16 +107,13 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     vocabulary = (
         Vocabulary(read_run(settings.init_from, RetrieverRun).words[len(SPECIAL) :])
         if settings.init_from
-        else _vocabulary([simulator.words for simulator in simulators.values()], said, described)
+        else _vocabulary([simulator.words for simulator in simulators.values()], captioned, described)
     )
-    longest = MOST_WORDS if fitted else max_words
-
-    recorded = {
-        split: RecordedTurns.of_pairs(some, items[split], vocabulary, longest, joined=fitted)
-        for split, some in pairs.items()
-    }
+    recorded_words = MOST_WORDS if fitted else max_words
     distinct = len({Path(name).name for name in simulators}) == len(simulators)
-    common: Any = {
+    simulated: Any = {
+        "vocabulary": vocabulary,
+        "items": items,
         "turns": settings.turns,
         "seed": settings.seed,
         "word_noise": settings.word_noise,
@@ -145,53 +122,29 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
 
     def source(name: str) -> Source:
         if name == "recorded":
+            recorded = {
+                split: RecordedTurns.of_pairs(
+                    of_split, items[split], vocabulary, recorded_words, joined=fitted
+                )
+                for split, of_split in pairs.items()
+            }
             return RecordedDialogs(recorded, items)
         if name in sessions:
-            rows = [(one.target, one.turns, 1.0) for one in sessions[name]]
-            words = longest if fitted else CAPTIONS * longest
-            return RecordedSessions({"train": rows, "val": []}, items, vocabulary, words, SESSIONS)
-        if name == "differences":
-            return DialogSimulation(
-                lambda split, some, seed: WordedUser(
-                    DescribingUser(speakers[split], seed), vocabulary, max_words
-                ),
-                vocabulary,
-                items,
-                max_words=max_words,
-                name=name,
-                **common,
-            )
-        if plugins.is_part("users", name):
-            return DialogSimulation(
-                lambda split, some, seed: named_user(
-                    name,
-                    vocabulary=vocabulary,
-                    max_words=max_words,
-                    ids=some.ids,
-                    items=some,
-                    seed=seed,
-                    **given,
-                )[0],
-                vocabulary,
-                items,
-                max_words=max_words,
-                name=plugins.file_name(name),
-                **common,
-            )
-        return captioner_dialogs(
-            simulators[name],
-            vocabulary,
-            items,
-            name=Path(name).name if distinct else name,
-            **common,
-        )
+            steps = [(one.target, one.turns, 1.0) for one in sessions[name]]
+            words = recorded_words if fitted else CAPTIONS * recorded_words
+            return RecordedSessions({"train": steps, "val": []}, items, vocabulary, words, SESSIONS)
+        if name in simulators:
+            user_name = Path(name).name if distinct else name
+            return captioner_dialogs(simulators[name], name=user_name, **simulated)
+        make_user = _user_factory(name, speakers, vocabulary, max_words, **user_inputs)
+        return DialogSimulation(make_user, max_words=max_words, name=plugins.file_name(name), **simulated)
 
     return TrainingUsers(
         sources=[source(name) for name in names],
         items=items,
         names=list(dict.fromkeys(SESSIONS if name in sessions else name for name in names)),
         vocabulary=vocabulary,
-        max_words=longest,
+        max_words=recorded_words,
         examples=examples,
         captioner=Path(next(iter(simulators))) if simulators else None,
         pairs_alone=pairs if names == ["recorded"] else None,
@@ -224,6 +177,43 @@ def captioner_dialogs(
         name=name,
         **options,
     )
+
+
+def _load_captioners(
+    names: Sequence[str], settings: TrainRetriever, catalog: Catalog, store: FeatureStore
+) -> dict[str, Simulator]:
+    """Captioners by their folders, which are the names that no other user has."""
+    truth = StatementCheck.of(catalog)
+    options: Any = {"beams": settings.beam, "samples": settings.samples, "usual": DRAWN_IN_TRAINING}
+    return {
+        name: load_simulator(Path(name), settings.category, store, truth, **options)[0]
+        for name in names
+        if name != "recorded" and not plugins.is_part("users", name)
+    }
+
+
+def _label_speakers(catalog: Catalog, items: dict[str, Items]) -> dict[str, LabelSpeaker]:
+    """Speakers who describe differences by the labels of the products of each split."""
+    return {
+        split: LabelSpeaker(
+            [catalog.labels.get(name, []) for name in of_split.ids], language(catalog.language)
+        )
+        for split, of_split in items.items()
+    }
+
+
+def _user_factory(
+    name: str, speakers: dict[str, LabelSpeaker], vocabulary: Vocabulary, max_words: int, **inputs: Any
+) -> Callable[[str, Items, int], User]:
+    """Function that makes a user who describes differences, or is found by its name, for the products of a split."""
+
+    def make_user(split: str, items: Items, seed: int) -> User:
+        if name == "differences":
+            return WordedUser(DescribingUser(speakers[split], seed), vocabulary, max_words)
+        own: Any = {"ids": items.ids, "items": items, "seed": seed}
+        return named_user(name, vocabulary=vocabulary, max_words=max_words, **own, **inputs)[0]
+
+    return make_user
 
 
 def _descriptions(speaker: LabelSpeaker, ids: Sequence[str]) -> list[Example]:
