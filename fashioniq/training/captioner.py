@@ -12,7 +12,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import TensorDataset
 
@@ -21,7 +21,7 @@ from fashioniq.data.catalog import Catalog, Pair
 from fashioniq.data.items import ItemInputs, Items
 from fashioniq.data.words import END, PAD, SPECIAL, START, Vocabulary, tokenize
 from fashioniq.features.selection import describe_data, pairs_with_features
-from fashioniq.features.store import open_store
+from fashioniq.features.store import FeatureStore, open_store
 from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.captions import bleu
 from fashioniq.metrics.measures import percentile, recall_at
@@ -56,28 +56,25 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     pairs = {split: pairs_with_features(catalog, store, split) for split in ("train", "val")}
     items = {
         split: store.items(
-            list(dict.fromkeys(name for pair in some for name in (pair.target, pair.candidate) if name))
+            list(dict.fromkeys(name for pair in of_split for name in (pair.target, pair.candidate) if name))
         )
-        for split, some in pairs.items()
+        for split, of_split in pairs.items()
     }
-    coverage = {split: len(some) / len(catalog.pairs(split)) for split, some in pairs.items()}
+    coverage = {split: len(of_split) / len(catalog.pairs(split)) for split, of_split in pairs.items()}
     vocabulary = _vocabulary(pairs, settings.min_count)
     settings = _sized(settings, pairs["train"])
     listeners = fit_listeners(pairs["train"], items["train"], vocabulary, settings.seed)
     judge, _ = listeners[JUDGE]
     pl.seed_everything(settings.seed, verbose=False)
     _print_unknown(vocabulary, [text for pair in pairs["val"] for text in pair.captions])
-    attributes = len(store.attribute_words) if settings.attrs else 0
-    sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
-    sizes |= {"scores": True} if head else {}
-    model = create("captioners", settings.model.kind, sizes)
-    if head:
-        model.scores.take(head)
+    model, sizes = _new_captioner(settings, store, vocabulary, head)
     data = describe_data(catalog, store, coverage)
     facts = model_facts("captioner", settings, store, vocabulary, sizes, data=data)
-    said = ((text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions)
+    statements = (
+        (text, str(pair.target), pair.candidate) for pair in pairs["train"] for text in pair.captions
+    )
     truth = StatementCheck.of(catalog)
-    if (share := truthfulness(said, truth)["true"]) is not None:
+    if (share := truthfulness(statements, truth)["true"]) is not None:
         facts["captions_true"] = share
     max_words = settings.model.max_words
     train = caption_examples(pairs["train"], items["train"], vocabulary, max_words)
@@ -113,12 +110,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
         f"{best['val_BLEU-4']:.1f} on {len(pairs['val'])} pairs of val "
         f"({100 * coverage['val']:.1f} %), beam {settings.beam}, captions: {catalog.captions_origin}"
     )
-    people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs["val"]]
-    silent = [(shown, "", target) for shown, _, target in people]
-    with_people, alone = (
-        percentile(judge.ranks(said, items["val"]), len(items["val"])) for said in (people, silent)
-    )
-    verdict = of_captioner(best["val_P"], with_people, alone, len(people))
+    verdict = _verdict(best["val_P"], judge, pairs["val"], items["val"])
     return folder, summary, f"{verdict}{advice(catalog, store)}"
 
 
@@ -145,6 +137,27 @@ def _sized(settings: TrainCaptioner, pairs: list[Pair]) -> TrainCaptioner:
             f"per step, warmup of {sized.warmup} steps (the paper's 512, 6, 64 and 4,000 from {SMALL:,} pairs on)"
         )
     return sized
+
+
+def _new_captioner(
+    settings: TrainCaptioner, store: FeatureStore, vocabulary: Vocabulary, head: nn.Linear | None
+) -> tuple[BaseCaptioner, dict[str, Any]]:
+    """Untrained captioner, with the attribute head of a predictor if there is one, and its sizes."""
+    attributes = len(store.attribute_words) if settings.attrs else 0
+    sizes = settings.model.sizes(vocabulary=len(vocabulary), features=store.size, attributes=attributes)
+    sizes |= {"scores": True} if head else {}
+    model = create("captioners", settings.model.kind, sizes)
+    if head:
+        model.scores.take(head)
+    return model, sizes
+
+
+def _verdict(percentile_of_captioner: float, judge: Listener, pairs: Sequence[Pair], items: Items) -> str:
+    """Compare the captioner's captions with people's, and with none, by how well the judge finds the targets."""
+    people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs]
+    silent = [(shown, "", target) for shown, _, target in people]
+    by_people, by_none = (percentile(judge.ranks(said, items), len(items)) for said in (people, silent))
+    return of_captioner(percentile_of_captioner, by_people, by_none, len(pairs))
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:
