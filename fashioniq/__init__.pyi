@@ -7,8 +7,8 @@ from fashioniq.data.evaluations import CaptionMetrics
 from fashioniq.data.evaluations import ChatSearchMetrics
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.evaluations import SingleTurnMetrics
+from fashioniq.data.evaluations import UserTable
 from fashioniq.evaluation.run import Evaluated
-from fashioniq.evaluation.users import UserTable
 from fashioniq.features.store import FeatureStore
 from fashioniq.loop.dialog import Dialog as Dialog
 from fashioniq.loop.messages import Message as Message

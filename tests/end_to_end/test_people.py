@@ -11,7 +11,8 @@ import pytest
 from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import UserTable
-from fashioniq.evaluation.users import SUMMARY, TRAINING_ONLY, headline
+from fashioniq.evaluation.user_table import TRAINING_ONLY, headline
+from fashioniq.evaluation.users import SUMMARY
 from fashioniq.features.store import FeatureStore
 from fashioniq.language.statements import StatementCheck
 from fashioniq.runs.trained import load_simulator

@@ -6,9 +6,10 @@ from pathlib import Path
 from fashioniq import plugins
 from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
 from fashioniq.data.dialog_log import FEEDBACK, write_feedback
+from fashioniq.data.evaluations import UserTable
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
-from fashioniq.evaluation.users import UserTable, evaluate_users
+from fashioniq.evaluation.users import evaluate_users
 from fashioniq.files import together
 from fashioniq.systems import genir
 
