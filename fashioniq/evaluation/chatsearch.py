@@ -47,7 +47,7 @@ Best = dict[str, tuple[int, list[str]]]  # rank of the target and ids of the bes
 Asked = dict[Subtask, Found]  # queries of the first method
 
 
-def evaluate(settings: EvalChatsearch) -> ChatSearchMetrics:
+def evaluate_chatsearch(settings: EvalChatsearch) -> ChatSearchMetrics:
     """Search with all methods, print their measures, and write all results. Raises UserError for missing items."""
     out = settings.out or (settings.run or Path()) / "chatsearch"
     check_results(out)

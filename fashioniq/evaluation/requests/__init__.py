@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
+from fashioniq.data.requested import JudgedRequest
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import (
@@ -21,10 +23,10 @@ from fashioniq.evaluation.requests.judging import (
     CHANCE,
     RETURNED,
     RequestSearcher,
-    families_of,
-    judged,
-    rows_of,
-    trained,
+    judge_requests,
+    rows_by_family,
+    rows_by_searcher,
+    trained_searcher,
 )
 from fashioniq.evaluation.requests.kinds import make_requests
 from fashioniq.evaluation.requests.phrasings import RequestPhrasings
@@ -43,7 +45,7 @@ PER_KIND = 200  # requests of each kind, at most
 FILES = ("requests.json", "requests.jsonl", "report.html")
 
 
-def evaluate(settings: EvalRequests) -> RequestMetrics:
+def evaluate_requests(settings: EvalRequests) -> RequestMetrics:
     """Make the requests, search for them, write the results, and print the table.
 
     Raises UserError if the catalog has no labels, or none that enough products have.
@@ -52,33 +54,31 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
     check_results(out)
     catalog = Catalog(settings.data, settings.category)
     speech = language(catalog.language)
-    wording = RequestPhrasings(speech)
-    searchers: dict[str, RequestSearcher] = {}
-    ids = catalog.all_ids()
-    run, pictures = settings.run, catalog.pictures_origin
-    made: Provenance | UnsetType = UNSET
+    run = settings.run
     if settings.encoder:
         run = prepare(settings.encoder, settings.data, settings.category, settings.features, settings.device)
+    searchers: dict[str, RequestSearcher] = {}
+    ids = catalog.all_ids()
     if run:
-        search = trained(settings, run)
-        pictures, made = _behind(run, catalog)
+        search = trained_searcher(settings, run)
         ids = search.ids
         searchers[SEARCH] = search
         if settings.blind:
-            searchers[BLIND] = trained(settings, run, words=False)
+            searchers[BLIND] = trained_searcher(settings, run, words=False)
         searchers[VECTORS] = search.without_words()
+    pictures, provenance_of_run = _origins(run, catalog)
     shelf = FindableProducts(
         catalog.labels, ids, speech, catalog.category, offers=catalog.offers, titles=catalog.titles
     )
     by_people = read_misspellings(settings.misspellings) if settings.misspellings else {}
-    requests = make_requests(shelf, wording, PER_KIND, settings.seed, by_people)
+    requests = make_requests(shelf, RequestPhrasings(speech), PER_KIND, settings.seed, by_people)
     if not requests:
         raise UserError(
             f"expected labels that {RESULTS} or more products of {catalog.category} have, found none in "
             f"{settings.data}; label the products with `fashioniq extract-attributes`"
         )
     searchers[BASELINE] = BM25(texts_of(catalog, ids), speech.code)
-    found = judged(shelf, requests, searchers)
+    results = judge_requests(shelf, requests, searchers)
     metrics = RequestMetrics(
         protocol=RequestMetrics.PROTOCOL,
         data=str(settings.data),
@@ -92,31 +92,45 @@ def evaluate(settings: EvalRequests) -> RequestMetrics:
         seed=settings.seed,
         results=RESULTS,
         requests=dict(Counter(request.kind for request in requests)),
-        rows=rows_of(found, len(shelf.ids)),
-        families=families_of(found, shelf),
-        provenance=provenance({catalog.category: catalog.fingerprint()}, made or None),
+        rows=rows_by_searcher(results, len(shelf.ids)),
+        families=rows_by_family(results, shelf),
+        provenance=provenance({catalog.category: catalog.fingerprint()}, provenance_of_run or None),
     )
-    cards = ItemCards(
-        catalog.images, catalog.titles, {name: list(words) for name, words in shelf.labels_of.items()}
-    )
-    with together(out, *FILES):
-        write_jsonl(out / "requests.jsonl", map(msgspec.to_builtins, found))
-        write_requests_page(out / "report.html", metrics, table_of(metrics), found, cards)
-        write_json(out / "requests.json", metrics.plain())
-    header, *rows = table_of(metrics)
-    print(
-        f"share of the first {RESULTS} results that obey, in percent; {catalog.category}, "
-        f"{len(ids):,} products, labels in {speech.code}, seed {settings.seed}"
-    )
-    print_table(header, rows)
-    print(f"{RETURNED}: share of the requests about a product that find it again; {CHANCE}: random order")
+    _write_results(out, catalog, shelf, metrics, results)
+    _print_results(metrics)
     print(f"results in {out}")
     return metrics
 
 
-def _behind(run: Path, catalog: Catalog) -> tuple[str, Provenance | UnsetType]:
-    """Origin of the pictures that the vectors of a run know, and what made the run, if it is of a known kind."""
-    if (kind := kind_of(run)) not in KINDS:
+def _write_results(
+    out: Path,
+    catalog: Catalog,
+    shelf: FindableProducts,
+    metrics: RequestMetrics,
+    results: Sequence[JudgedRequest],
+) -> None:
+    cards = ItemCards(
+        catalog.images, catalog.titles, {name: list(words) for name, words in shelf.labels_of.items()}
+    )
+    with together(out, *FILES):
+        write_jsonl(out / "requests.jsonl", map(msgspec.to_builtins, results))
+        write_requests_page(out / "report.html", metrics, table_of(metrics), results, cards)
+        write_json(out / "requests.json", metrics.plain())
+
+
+def _print_results(metrics: RequestMetrics) -> None:
+    header, *rows = table_of(metrics)
+    print(
+        f"share of the first {RESULTS} results that obey, in percent; {metrics.category}, "
+        f"{metrics.gallery:,} products, labels in {metrics.language}, seed {metrics.seed}"
+    )
+    print_table(header, rows)
+    print(f"{RETURNED}: share of the requests about a product that find it again; {CHANCE}: random order")
+
+
+def _origins(run: Path | None, catalog: Catalog) -> tuple[str, Provenance | UnsetType]:
+    """Origin of the pictures behind the vectors of a run, and provenance of the run, if it is of a known kind."""
+    if run is None or (kind := kind_of(run)) not in KINDS:
         return catalog.pictures_origin, UNSET
     about = read_run(run, KINDS[kind])
     of_words = isinstance(about.features, StoreIdentity) and about.features.of_words
@@ -150,7 +164,7 @@ def read_misspellings(path: Path) -> dict[str, list[str]]:
     Raises UserError for another content.
     """
     content = read_json(path, "misspellings and their corrections", dict)
-    found: dict[str, list[str]] = defaultdict(list)
+    misspelled: dict[str, list[str]] = defaultdict(list)
     for wrong, right in content.items():
         if not isinstance(right, str):
             raise UserError(
@@ -158,5 +172,5 @@ def read_misspellings(path: Path) -> dict[str, list[str]]:
             )
         pair = wrong.lower(), right.lower()
         if all(WORD.fullmatch(one) for one in pair) and ALIKE <= SequenceMatcher(None, *pair).ratio() < 1:
-            found[pair[1]].append(pair[0])
-    return {right: sorted(wrong) for right, wrong in sorted(found.items())}
+            misspelled[pair[1]].append(pair[0])
+    return {right: sorted(wrong) for right, wrong in sorted(misspelled.items())}

@@ -71,7 +71,7 @@ class TrainedSearcher:
 RequestSearcher = BM25 | TrainedSearcher
 
 
-def trained(settings: EvalRequests, run: Path, words: bool = True) -> TrainedSearcher:
+def trained_searcher(settings: EvalRequests, run: Path, words: bool = True) -> TrainedSearcher:
     """The system of a run, with all products of the catalog; without `words`, from pictures alone."""
     return TrainedSearcher(
         load(
@@ -91,53 +91,53 @@ BY_FAMILY = ("one wish", "denial")  # kinds with one label, reported by its fami
 RETURNED = "returned"  # column: share of requests about a product that have it among their results
 
 
-def judged(
+def judge_requests(
     shelf: FindableProducts, requests: Sequence[RequestCase], searchers: Mapping[str, RequestSearcher]
 ) -> list[JudgedRequest]:
     """Results of all searchers for all requests. A missing result, and one without labels, does not obey."""
-    found = []
+    judged = []
     for request in requests:
-        right = shelf.obeying(request.truth)
+        obeying = shelf.obeying(request.truth)
         results = {name: tuple(islice(one.search(request.turns), RESULTS)) for name, one in searchers.items()}
-        found.append(
+        judged.append(
             JudgedRequest(
                 request,
-                len(right),
+                len(obeying),
                 [
-                    Judged(name, ids, tuple(one in right for one in ids), bool({*ids} & {*request.about}))
+                    Judged(name, ids, tuple(one in obeying for one in ids), bool({*ids} & {*request.about}))
                     for name, ids in results.items()
                 ],
             )
         )
-    return found
+    return judged
 
 
-def rows_of(found: Sequence[JudgedRequest], products: int) -> list[dict[str, Any]]:
+def rows_by_searcher(judged: Sequence[JudgedRequest], products: int) -> list[dict[str, Any]]:
     """A row for each searcher, and for a random order: percent by kind, their mean, and products that come back."""
-    kinds = list(dict.fromkeys(one.request.kind for one in found))
-    methods = [one.method for one in found[0].judged] if found else []
+    kinds = list(dict.fromkeys(one.request.kind for one in judged))
+    methods = [one.method for one in judged[0].judged] if judged else []
     rows: list[dict[str, Any]] = []
     for number, method in enumerate(methods):
         shares = {
-            kind: fmean(sum(one.judged[number].obeys) / RESULTS for one in found if one.request.kind == kind)
+            kind: fmean(sum(one.judged[number].obeys) / RESULTS for one in judged if one.request.kind == kind)
             for kind in kinds
         }
-        back = [one.judged[number].comes_back for one in found if one.request.about]
+        back = [one.judged[number].comes_back for one in judged if one.request.about]
         rows.append(_row(method, shares, fmean(back) if back else None))
     shares = {
-        kind: fmean(one.obeying / products for one in found if one.request.kind == kind) for kind in kinds
+        kind: fmean(one.obeying / products for one in judged if one.request.kind == kind) for kind in kinds
     }
-    about = any(one.request.about for one in found)
+    about = any(one.request.about for one in judged)
     return [*rows, _row(CHANCE, shares, min(1.0, RESULTS / products) if about else None)]
 
 
-def families_of(found: Sequence[JudgedRequest], shelf: FindableProducts) -> list[dict[str, Any]]:
+def rows_by_family(judged: Sequence[JudgedRequest], shelf: FindableProducts) -> list[dict[str, Any]]:
     """Rows of the requests with one label, by its family: kind, family, number, and percent of each searcher.
 
     Some families, such as styles, hardly show in pictures.
     """
     groups: dict[tuple[str, str], list[JudgedRequest]] = {}
-    for one in found:
+    for one in judged:
         if one.request.kind in BY_FAMILY:
             truth = one.request.truth
             label = truth.wanted[0][0] if truth.wanted else truth.denied[0]

@@ -14,7 +14,14 @@ from fashioniq.data.languages import LANGUAGES, language
 from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests import read_misspellings
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
-from fashioniq.evaluation.requests.judging import BM25, CHANCE, RETURNED, families_of, judged, rows_of
+from fashioniq.evaluation.requests.judging import (
+    BM25,
+    CHANCE,
+    RETURNED,
+    judge_requests,
+    rows_by_family,
+    rows_by_searcher,
+)
 from fashioniq.evaluation.requests.kinds import KINDS, make_requests
 from fashioniq.evaluation.requests.maker import Maker
 from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings, numbered, slots_of
@@ -86,7 +93,9 @@ def test_a_catalog_with_labels_has_requests_of_every_kind_that_needs_no_more(req
 
 
 def test_an_oracle_obeys_and_nothing_comes_back(shelf, requests):
-    row, chance = rows_of(judged(shelf, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids))
+    row, chance = rows_by_searcher(
+        judge_requests(shelf, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids)
+    )
     assert all(row[request.kind] == 100 for request in requests)
     assert (row["mean"], row[RETURNED]) == (100, 0)
     assert chance["method"] == CHANCE and 5 < chance["mean"] < 40
@@ -94,14 +103,14 @@ def test_an_oracle_obeys_and_nothing_comes_back(shelf, requests):
 
 def test_a_random_order_obeys_as_often_as_chance(shelf):
     requests = make_requests(shelf, RequestPhrasings(ENGLISH), 100, 0)
-    row, chance = rows_of(judged(shelf, requests, {"random": Random(shelf)}), len(shelf.ids))
+    row, chance = rows_by_searcher(judge_requests(shelf, requests, {"random": Random(shelf)}), len(shelf.ids))
     assert all(abs(row[kind] - chance[kind]) < 6 for kind in FROM_LABELS)
     assert abs(row["mean"] - chance["mean"]) < 1.5
     assert abs(row[RETURNED] - chance[RETURNED]) < 2
 
 
 def test_missing_results_do_not_obey_and_a_product_that_comes_back_is_counted(shelf, requests):
-    row, _ = rows_of(judged(shelf, requests, {"same": Same()}), len(shelf.ids))
+    row, _ = rows_by_searcher(judge_requests(shelf, requests, {"same": Same()}), len(shelf.ids))
     assert row["one wish"] == 0 and row["denial"] == 0 and row[RETURNED] == 100
 
 
@@ -112,7 +121,7 @@ def test_a_single_right_result_is_an_eighth(shelf, requests):
         def search(self, turns):
             return oracle.search(turns)[:1]
 
-    row, _ = rows_of(judged(shelf, requests, {"first": First()}), len(shelf.ids))
+    row, _ = rows_by_searcher(judge_requests(shelf, requests, {"first": First()}), len(shelf.ids))
     assert {row[kind] for kind in FROM_LABELS} == {100 / RESULTS}
 
 
@@ -121,7 +130,9 @@ def test_shuffled_labels_destroy_what_an_oracle_finds(shelf, requests):
     names = list(labels)
     random.Random(1).shuffle(names)
     other = shelf_of(dict(zip(names, labels.values(), strict=True)), category="dresses")
-    row, _ = rows_of(judged(other, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids))
+    row, _ = rows_by_searcher(
+        judge_requests(other, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids)
+    )
     assert row["one wish"] < 35 and row["two wishes"] < 20 and row["instead of"] < 35
 
 
@@ -398,7 +409,9 @@ def test_a_german_catalog_has_german_requests():
     texts = {turn.text for request in requests for turn in request.turns}
     assert "ein rotes kleid" in texts and any(text.startswith("ohne ") for text in texts)
     assert not any(re.search(r"\b(the|not|with|is)\b", text) for text in texts)
-    row, _ = rows_of(judged(shelf, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids))
+    row, _ = rows_by_searcher(
+        judge_requests(shelf, requests, {"oracle": Oracle(shelf, requests)}), len(shelf.ids)
+    )
     assert row["mean"] == 100
 
 
@@ -441,8 +454,8 @@ def test_bm25_finds_words_and_ignores_denials():
 
 
 def test_rows_by_family_have_the_share_of_their_requests(shelf, requests):
-    found = judged(shelf, requests, {"oracle": Oracle(shelf, requests), "same": Same()})
-    families = families_of(found, shelf)
+    found = judge_requests(shelf, requests, {"oracle": Oracle(shelf, requests), "same": Same()})
+    families = rows_by_family(found, shelf)
     for kind in ("one wish", "denial"):
         rows = [row for row in families if row["kind"] == kind]
         assert sum(row["number"] for row in rows) == sum(request.kind == kind for request in requests)
