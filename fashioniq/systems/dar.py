@@ -1,6 +1,7 @@
 """DAR: recorded questions and answers, searched with their text and pictures generated from it (Long et al. 2025)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fashioniq.generators.described_products import (
 )
 from fashioniq.generators.folder import Folder, seed_of
 from fashioniq.generators.illustrated import Costs, Illustrated
+from fashioniq.generators.pictures import Generator
 from fashioniq.llm.prompts import read_prompts
 from fashioniq.llm.rewriting import Rewriting, by_model, rewriter
 from fashioniq.loop.gallery import Gallery
@@ -56,24 +58,30 @@ def build(options: EvalDAR) -> list[Task]:
     if isinstance(generator, Folder) and options.dialogues:
         [path] = map(Path, options.dialogues)
         generator = generator.of_images([dialogue.image for dialogue in read_dialogues(path)], path)
+    return chatir.build(options, _TextAndPictures(options, rewriting, generator))
 
-    def illustrated(
-        retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery, alone: bool
+
+@dataclass(frozen=True)
+class _TextAndPictures:
+    """Makes DAR's retriever of the text retriever of a dialog file: its text rewritten, with generated pictures."""
+
+    options: EvalDAR
+    rewriting: Callable[[str], Rewriting]
+    generator: Generator | None
+
+    def __call__(
+        self, retriever_of: chatir.RetrieverOf, space: SearchSpace, gallery: Gallery, alone: bool
     ) -> tuple[chatir.RetrieverOf, dict[str, Any], Callable[[], list[dict[str, float]]]]:
-        costs = Costs()
+        options, generator, costs = self.options, self.generator, Costs()
         name = ("last" if alone else "join") if options.rewrite == "auto" else options.rewrite
-        write, by_text = rewriting(name), by_model(name) and space.encoder is not None
+        write = self.rewriting(name)
         facts: dict[str, Any] = {"rewrite": name, "seed": options.seed}
-        if by_text:
+        rewritten = None
+        if by_model(name) and space.encoder:
+            rewritten = TextRetriever(space.encoder, write.text)
             facts |= {"query": f"the dialog rewritten ({name})", "cut": []}
-
-        def text_of(rows: Sequence[int]) -> Retriever:
-            return (
-                TextRetriever(space.encoder, write.text) if by_text and space.encoder else retriever_of(rows)
-            )
-
         if generator is None:
-            return text_of, facts, costs.rows
+            return (lambda rows: rewritten) if rewritten else retriever_of, facts, costs.rows
         encode = picture_encoder(
             space.encoder,
             lambda: features_of_pictures(
@@ -81,23 +89,23 @@ def build(options: EvalDAR) -> list[Task]:
             ),
         )
 
-        def retriever(rows: Sequence[int]) -> Retriever:
+        def illustrated(rows: Sequence[int]) -> Retriever:
+            # a folder has the pictures of a dialog under its number in the file, not in the batch
+            of_row = (
+                (lambda row, *place: seed_of(rows[row], *place)) if isinstance(generator, Folder) else None
+            )
             return Illustrated(
-                text_of(rows),
+                rewritten or retriever_of(rows),
                 write.prompts,
                 generator,
                 encode,
                 seed=options.seed,
-                seed_of=(lambda row, *place: seed_of(rows[row], *place))
-                if isinstance(generator, Folder)
-                else None,
+                seed_of=of_row,
                 costs=costs,
                 **illustrating(options),
             )
 
-        return retriever, facts_of_pictures(options, generator) | facts, costs.rows
-
-    return chatir.build(options, illustrated)
+        return illustrated, facts_of_pictures(options, generator) | facts, costs.rows
 
 
 def _describer(options: EvalDAR) -> Describer:
