@@ -219,7 +219,7 @@ def answer(
     eligible = served.shelf.allowed(wanted.filters)[1]
     # notices are about the order of the model that answers
     ranking = reply_of(served, live, own, wanted=wanted, eligible=eligible, shown=mixed)
-    ranking._chances = chances
+    ranking.result_chances = chances
     for _, other, _ in more:
         searches.states.remember(ranking.query_id or "", other)
     return served, live, ranking

@@ -3,6 +3,9 @@
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
 from fashioniq.service.schemas import Body, Consent, FiltersBody, LabelWishBody, PriceBody
 
 
@@ -157,8 +160,7 @@ class RankingReply(Body):
     """Products found, best first. `eligible` products meet the filters; `exact` tells whether the search is.
 
     `filters` and `holding` are in effect, said or given. `picture` was generated from the last words, which the next
-    ones replace. `_chances` go to the log alone: propensity of each result, with its rank where a conversation
-    explores, and its credit where two models are compared.
+    ones replace.
     """
 
     query_id: str | None = None
@@ -175,7 +177,8 @@ class RankingReply(Body):
     results: list[ResultReply]
     facets: FacetCounts | None = None
     notices: list[Notice] = []
-    _chances: list[dict[str, float]] = []
+    # of each result, for the log alone: propensity, rank where a conversation explores, credit where models compete
+    result_chances: SkipJsonSchema[list[dict[str, float]]] = Field(default=[], exclude=True)
 
 
 class TurnReply(Body):

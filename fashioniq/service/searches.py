@@ -124,7 +124,7 @@ class Searches:
             reply.results = [
                 results[rank].model_copy(update={"rank": place}) for place, rank in enumerate(ranks, 1)
             ]
-            reply._chances = [
+            reply.result_chances = [
                 {"propensity": propensity(rank, wanted.k, count), "rank": rank} for rank in ranks
             ]
         return live, reply
@@ -209,7 +209,7 @@ def row_of(
     vocabulary = live.system.vocabulary
     words = [word for word in tokenize(" ".join(ranking.heard.known)) if vocabulary and word in vocabulary]
     asks, shown = bool(ranking.question), len(ranking.results)
-    chances = ranking._chances or [{"propensity": 1.0}] * shown
+    chances = ranking.result_chances or [{"propensity": 1.0}] * shown
     return TurnRow(
         query_id=ranking.query_id,
         session_id=session_id,
