@@ -10,7 +10,7 @@ from fashioniq.data.cards import Product
 from fashioniq.data.words import tokenize
 from fashioniq.loop.dialog import Dialog, DialogStep
 from fashioniq.loop.exact import NotFiniteError
-from fashioniq.service.dialog_states import DialogStates, counting, width_of
+from fashioniq.service.dialog_states import DialogStates, counting, is_picture, width_of
 from fashioniq.service.exploring import DEEPEST, explored_ranks, propensity
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -26,7 +26,7 @@ from fashioniq.service.replies import (
     result,
 )
 from fashioniq.service.reply_schemas import HeardReply, RankingReply
-from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody
+from fashioniq.service.schemas import FiltersBody, SearchBody, SessionBody, TurnBody
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import TurnRow
@@ -149,6 +149,16 @@ def _with_offer(served: Served, live: Dialog) -> Dialog:
     if served.asks:
         _ = live.offer
     return live
+
+
+def check_mentioned(request: TurnBody, turns: Sequence[TurnRow], linked: Served | None) -> None:
+    """Raise Problem for a product that no turn showed or was about; words may be about any that `linked` serves."""
+    mentioned = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
+    for key in ("about", "like", "less_like"):
+        name = getattr(request, key)
+        reached = key == "about" and (is_picture(name) or (linked is not None and name in linked))
+        if name and name not in mentioned and not reached:
+            raise wrong(f"/{key}", "not_shown", "not-shown")
 
 
 def check_known(served: Served, names: dict[str, str | None]) -> None:

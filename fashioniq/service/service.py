@@ -16,7 +16,7 @@ from pathlib import Path
 from fashioniq.data.items import ItemInputs
 from fashioniq.data.words import composed
 from fashioniq.loop.dialog import Dialog, DialogStep
-from fashioniq.service.dialog_states import DialogStates, generated, is_picture
+from fashioniq.service.dialog_states import DialogStates, generated
 from fashioniq.service.experiments import Contenders, Experiments, answer
 from fashioniq.service.inference import Inference
 from fashioniq.service.models import Models
@@ -25,7 +25,7 @@ from fashioniq.service.problems import Problem, wrong
 from fashioniq.service.replies import WIDTH
 from fashioniq.service.reply_schemas import HeardReply, RankingReply, SessionReply, UploadReply
 from fashioniq.service.schemas import MAX_TURNS, FiltersBody, SessionBody, TurnBody
-from fashioniq.service.searches import Searches, Wanted, check_known, row_of, stored_reply
+from fashioniq.service.searches import Searches, Wanted, check_known, check_mentioned, row_of, stored_reply
 from fashioniq.service.served_model import Served
 from fashioniq.service.stated_limits import over
 from fashioniq.service.store import EventRow, SessionRow, Spool, Store, scrub
@@ -75,11 +75,11 @@ class Service:
         """Begin a session. `key` is an idempotency key of the client with the API key `secret`."""
         began, served = time.perf_counter(), self.models.active(request.category)
         explores = request.consent == "training" and random.random() < self.explore
-        id = f"ses_{secrets.token_hex(16)}"
+        session_id = f"ses_{secrets.token_hex(16)}"
         contenders = (
             Contenders([served], arm="explore")
             if explores
-            else self.experiments.assigned(served, id, request.consent, origin)
+            else self.experiments.assigned(served, session_id, request.consent, origin)
         )
         served = contenders.models[0]
         start = served.spelled(request.start)
@@ -90,7 +90,7 @@ class Service:
         )
         now = self.store.now()
         session = SessionRow(
-            id=id,
+            id=session_id,
             category=served.category,
             model=served.version,
             client=self.store.client_hmac(request.client_id) if request.client_id else None,
@@ -104,16 +104,18 @@ class Service:
             experiment=contenders.experiment,
         )
         about, filters = start.product_id or start.picture_id, request.filters
-        found = Understood(DialogStep(), HeardReply(), filters)
+        understood = Understood(DialogStep(), HeardReply(), filters)
         if start.text:
-            found = said(contenders.reader, start.text, None, "", filters, at="/start/text")
-            filters = over(found.filters, filters)
+            understood = said(contenders.reader, start.text, None, "", filters, at="/start/text")
+            filters = over(understood.filters, filters)
         texts, facets = [start.text or ""], request.facets
-        wanted = Wanted(filters, request.k, found.heard, texts, found.notes, facets=facets, began=began)
+        wanted = Wanted(
+            filters, request.k, understood.heard, texts, understood.notes, facets=facets, began=began
+        )
 
         def live_of(served: Served) -> Callable[[], Dialog]:
             like, begin = about and self.states.item(served, about), partial(Dialog.start, served.system)
-            return lambda: begin().at(like) if like else begin().after(found.step)
+            return lambda: begin().at(like) if like else begin().after(understood.step)
 
         _, live, ranking = answer(self.searches, contenders, live_of if about or start.text else None, wanted)
         first = row_of(
@@ -122,15 +124,15 @@ class Service:
             live,
             ranking,
             wanted,
-            step=stored_step(found),
+            step=stored_step(understood),
             kind="start",
             about=about,
             says=start.text and scrub(start.text),
             created_at=self.store.now(),
         )
         stored_key = f"{hashed(secret)[:16]}:{key}" if key else None
-        sha256 = hashed(request.model_dump_json())
-        session, stored = self.store.add_session(session, first, stored_key, sha256)
+        request_sha256 = hashed(request.model_dump_json())
+        session, stored = self.store.add_session(session, first, stored_key, request_sha256)
         if stored.query_id == first.query_id:
             self.states.remember(stored.query_id, live)
         return self.read(session, facets=facets).model_copy(update={"session_token": token})
@@ -167,12 +169,12 @@ class Service:
         The same request with the same key gets the answer of the first one. With `linked`, the words may be about any
         product of the catalog, to which a link of the shop led.
         """
-        began, sha256 = time.perf_counter(), hashed(request.model_dump_json())
+        began, request_sha256 = time.perf_counter(), hashed(request.model_dump_json())
         contenders = self.experiments.contenders(session)
         served = contenders.models[0]
         request = served.spelled(request)
         turns = self.store.turns(session.id)
-        repeated = self.store.repeated(session.id, key, sha256) if key else None
+        repeated = self.store.repeated(session.id, key, request_sha256) if key else None
         if repeated:
             turns = [*(one for one in turns if one.n < repeated.n), repeated]
             return stored_reply(served, turns, request.facets)
@@ -183,54 +185,51 @@ class Service:
             raise Problem("turn-conflict", more={"turn": last.n})
         if last.n >= MAX_TURNS:
             raise Problem("too-many-turns")
-        mentioned = {one["id"] for turn in turns for one in turn.shown} | {turn.about for turn in turns}
-        for field in ("about", "like", "less_like"):
-            name = getattr(request, field)
-            reached = field == "about" and (is_picture(name) or (linked and name in served))
-            if name and name not in mentioned and not reached:
-                raise wrong(f"/{field}", "not_shown", "not-shown")
+        check_mentioned(request, turns, served if linked else None)
         question = last.heard.get("asks", "")
         about = last.heard.get("offers") if served.asks else named(served, turns, request)
-        found = understood_after(contenders.reader, turns, request, about, question)
+        understood = understood_after(contenders.reader, turns, request, about, question)
 
-        def before(served: Served) -> Callable[[], Dialog]:
-            if served.draws and found.step.says:  # words that replace all others
+        def dialog_before(served: Served) -> Callable[[], Dialog]:
+            if served.draws and understood.step.says:  # words that replace all others
                 return lambda: Dialog.start(served.system)
             return self.states.before(served, turns)
 
         def live_of(served: Served) -> Callable[[], Dialog]:
-            begun, step = before(served), self.states.resolved(served, found.step)
+            begun, step = dialog_before(served), self.states.resolved(served, understood.step)
             return lambda: begun().after(step)
 
         wanted = Wanted(
-            found.filters,
+            understood.filters,
             request.k,
-            found.heard,
+            understood.heard,
             [*(turn.says or "" for turn in turns), request.says or ""],
-            found.notes,
+            understood.notes,
             facets=request.facets,
             explores=session.arm == "explore",
             began=began,
         )
-        nothing_said = found.step == DialogStep() and unsaid(turns)
-        by, live, ranking = answer(self.searches, contenders, None if nothing_said else live_of, wanted)
+        nothing_said = understood.step == DialogStep() and unsaid(turns)
+        answering, live, ranking = answer(
+            self.searches, contenders, None if nothing_said else live_of, wanted
+        )
         if request.explain and not served.draws:  # it would generate a picture for each word
-            step = self.states.resolved(by, found.step)
-            self.searches.explain(ranking, before(by), step, live)
+            step = self.states.resolved(answering, understood.step)
+            self.searches.explain(ranking, dialog_before(answering), step, live)
         row = row_of(
             session.id,
             last.n + 1,
             live,
             ranking,
             wanted,
-            step=stored_step(found),
-            kind="drop" if request.drop else kind_of(found.step),
+            step=stored_step(understood),
+            kind="drop" if request.drop else kind_of(understood.step),
             about=request.like or request.less_like or (about if request.says else None),
             question=question if request.says else None,
             says=request.says and scrub(request.says),
             created_at=self.store.now(),
         )
-        stored = self.store.add_turn(row, last.n, key, sha256)
+        stored = self.store.add_turn(row, last.n, key, request_sha256)
         if stored.query_id != row.query_id:  # two equal requests at the same time
             return stored_reply(served, [*turns, stored], request.facets)
         self.states.remember(stored.query_id, live)
