@@ -26,7 +26,7 @@ from fashioniq.loop.messages import Turn
 from fashioniq.loop.task import Batch
 from fashioniq.metrics.measures import turn_table
 from fashioniq.runs.trained import load_retriever
-from fashioniq.runs.training_data import settings_of
+from fashioniq.runs.training_data import recorded_settings
 from fashioniq.systems import fashion_iq
 
 ENGINES = {"onnx": "", "onnx int8": ".int8"}
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, help="(default: that of the training)")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    settings = settings_of(given.run)
+    settings = recorded_settings(given.run)
     data, features = given.data or Path(settings["data"]), given.features or settings["features"]
     with tempfile.TemporaryDirectory() as name:
         print(export_onnx(given.run, Path(name)))

@@ -58,7 +58,7 @@ def describe_difference(
 
 def captions_of(candidate: Described, target: Described, chance: random.Random) -> tuple[str, str]:
     """Two captions as `describe_difference` returns, for products that are described many times."""
-    facts, speech = facts_of(candidate, target, chance), target.language
+    facts, speech = label_differences(candidate, target, chance), target.language
     if not facts:
         return speech.same if candidate.others == target.others else speech.different
     first, second = facts[: chance.choice((1, 2, 2))], facts[1:3] or facts
@@ -69,10 +69,10 @@ def captions_of(candidate: Described, target: Described, chance: random.Random) 
 
 def can_tell_apart(candidate: list[list[str]], target: list[list[str]], speech: Language = ENGLISH) -> bool:
     """Whether a difference between two products can be described by their labels."""
-    return bool(facts_of(Described(candidate, speech), Described(target, speech), random.Random(0)))
+    return bool(label_differences(Described(candidate, speech), Described(target, speech), random.Random(0)))
 
 
-def facts_of(candidate: Described, target: Described, chance: random.Random) -> list[Fact]:
+def label_differences(candidate: Described, target: Described, chance: random.Random) -> list[Fact]:
     """Differences of the target's speakable labels from the candidate's: gains, then losses, in random order."""
     has, wanted, speech = candidate.speakable, target.speakable, target.language
     gains, losses = [], []

@@ -30,17 +30,17 @@ TOP = 10  # items of the last ranking in dialogs.jsonl, and of the rankings that
 Evaluated = list[Any]  # metrics.json of each task
 
 
-def evaluate(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
+def evaluate_tasks(tasks: Sequence[Task], out: Path, batch_size: int) -> Evaluated:
     """Run all dialogs, write all results to `out`, and return each metrics.json.
 
     An earlier result in `out` is replaced when all files of the new one are made. Raises UserError before the first
     dialog if `out` cannot be written, or if the tasks do not fit their protocol.
     """
     check_results(out)
-    return write_results(measured(tasks, batch_size), out)
+    return write_results(measure_tasks(tasks, batch_size), out)
 
 
-def measured(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask[Any]]:
+def measure_tasks(tasks: Sequence[Task], batch_size: int) -> list[MeasuredTask[Any]]:
     """Run all dialogs of the tasks and measure them. Raises UserError before the first if a measure fails."""
     protocol = protocol_of(tasks)
     check_measures()

@@ -19,7 +19,7 @@ from fashioniq.config import EvalSingleTurn
 from fashioniq.data.sessions import Session, leakage, read_gallery, read_sessions
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.sessions import MEASURES
-from fashioniq.evaluation.single_turn_search import SingleTurnQuery, find, read_predictions
+from fashioniq.evaluation.single_turn_search import SingleTurnQuery, rank_queries, read_predictions
 from fashioniq.files import UserError, together, write_json, write_text
 from fashioniq.metrics.single_turn import measures
 from fashioniq.provenance import provenance
@@ -89,7 +89,7 @@ def _scored(
         )
     # the candidate is not removed from the results, and it may have no predictions
     queries = [SingleTurnQuery(name, one.target, one.target, ()) for name, one in found]
-    answers = find(given.search, ids, queries, str(path))
+    answers = rank_queries(given.search, ids, queries, str(path))
     turns_S = torch.tensor([len(one.steps) for _, one in found])
     clean_S = torch.tensor([not leaks(one) for _, one in found])
     groups = {str(turns): turns_S == turns for turns in sorted(set(turns_S.tolist()))}

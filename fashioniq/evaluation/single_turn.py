@@ -11,7 +11,13 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import SingleTurnMetrics
 from fashioniq.data.trec import TrecTopic, run_lines, write_topics
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.single_turn_search import QueryRanks, Search, SingleTurnQuery, find, queries_of
+from fashioniq.evaluation.single_turn_search import (
+    QueryRanks,
+    Search,
+    SingleTurnQuery,
+    queries_of,
+    rank_queries,
+)
 from fashioniq.features.selection import pairs_with_targets
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, together, write_json, write_jsonl, write_text
@@ -71,7 +77,7 @@ def check_categories(settings: EvalSingleTurn, *per_category: str) -> None:
             )
 
 
-def evaluate(
+def evaluate_single_turn(
     settings: EvalSingleTurn, searcher_of: Callable[[int, Catalog], SingleTurnSearcher], beside: Path
 ) -> SingleTurnMetrics:
     """Search for the queries of all categories, print measures per category and their mean, and write all
@@ -90,7 +96,7 @@ def evaluate(
     for number, catalog in enumerate(catalogs):
         searcher = searcher_of(number, catalog)
         task = task_of(settings, catalog, searcher.products)
-        answers = find(searcher.search, task.ids, task.queries, searcher.facts["answers"])
+        answers = rank_queries(searcher.search, task.ids, task.queries, searcher.facts["answers"])
         answered.append((task, answers))
         values = measures(answers.rank_Q, answers.depth_Q, len(task.ids) - settings.exclude_candidate)
         rows.append({"category": task.category, **searcher.facts, **task.facts, **values})

@@ -84,7 +84,9 @@ Search = Callable[
 ]  # ids of the gallery and queries → answers
 
 
-def find(search: Search, ids: Sequence[str], queries: Sequence[SingleTurnQuery], origin: str) -> QueryRanks:
+def rank_queries(
+    search: Search, ids: Sequence[str], queries: Sequence[SingleTurnQuery], origin: str
+) -> QueryRanks:
     """Answers to queries. Raises UserError if vectors of `origin` are too large to compare."""
     with explaining(
         f"the vectors of {origin} are too large to compare", "; train or write it again", NotFiniteError
@@ -107,7 +109,7 @@ def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Pr
     options: dict[str, Any] = {"exclude_candidate": exclude_candidate, "path": path}
     if path.suffix != ".npz":
         rankings = read_rankings(path)
-        return Predictions("rankings", rankings, None, partial(look_up, rankings, **options))
+        return Predictions("rankings", rankings, None, partial(ranks_in_rankings, rankings, **options))
     given = read_npz(path)
     if isinstance(given, ScoreMatrix):
         search = partial(search_scores, given, **options)
@@ -116,7 +118,7 @@ def read_predictions(path: Path, exclude_candidate: bool, batch_size: int) -> Pr
     return Predictions("vectors", given.queries, set(given.ids), search)
 
 
-def asked(
+def queries_of_system(
     system: System,
     queries: Sequence[SingleTurnQuery],
     vocabulary: Vocabulary,
@@ -161,7 +163,7 @@ def asked(
     return loop_query.Query(query_QD, wishes)
 
 
-def search(
+def ranks_in_gallery(
     gallery: Gallery,
     query: loop_query.Query,
     queries: Sequence[SingleTurnQuery],
@@ -218,7 +220,7 @@ def search_vectors(
     vectors_ND = torch.from_numpy(given.vectors_ND[[row_of_id[name] for name in ids]])
     gallery = Gallery(Items.without_attributes(ids, vectors_ND), vectors_ND)
     query_QD = torch.from_numpy(given.query_vectors_QD[[row_of_query[query.name] for query in queries]])
-    return search(gallery, loop_query.Query(query_QD), queries, exclude_candidate, batch_size)
+    return ranks_in_gallery(gallery, loop_query.Query(query_QD), queries, exclude_candidate, batch_size)
 
 
 def search_scores(
@@ -248,7 +250,7 @@ def search_scores(
     return QueryRanks(rank_Q, torch.full_like(rank_Q, len(ids) - exclude_candidate))
 
 
-def look_up(
+def ranks_in_rankings(
     rankings: Mapping[str, list[str]],
     ids: Sequence[str],
     queries: Sequence[SingleTurnQuery],

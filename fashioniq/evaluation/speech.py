@@ -97,10 +97,10 @@ def _compared(
         for place_N in (first_N, 1 - first_N)
     )
     reader = Wording.of(catalog, [pair.candidate for pair in pairs], Vocabulary([]), Weights())
-    own_NF = facts_of(people, pairs, reader, catalog.labels)
+    own_NF = stated_facts(people, pairs, reader, catalog.labels)
     alike_N = np.array([_alike(pair, catalog.labels) for pair in pairs])
     for captions in {**captions_of, PEOPLE: others}.values():
-        facts_NF = facts_of(captions, pairs, reader, catalog.labels)
+        facts_NF = stated_facts(captions, pairs, reader, catalog.labels)
         facts = dict(zip(FACTS, facts_NF.mean(0).tolist(), strict=True))
         facts |= likeness(captions, people, facts_NF, own_NF, names=FACTS, seed=seed)
         yield facts | {"reaction": reaction(facts_NF, alike_N)}
@@ -173,7 +173,7 @@ def replies(
         yield user.reply(target_N[batch], Message(item_B=shown_N[batch]), 0)
 
 
-def facts_of(
+def stated_facts(
     captions: Sequence[str],
     pairs: Sequence[Pair],
     reader: Wording,

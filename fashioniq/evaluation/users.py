@@ -18,7 +18,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import TurnMetrics, UserTable
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.protocols import MeasuredTask
-from fashioniq.evaluation.run import Evaluated, measured, print_results, write_results
+from fashioniq.evaluation.run import Evaluated, measure_tasks, print_results, write_results
 from fashioniq.evaluation.user_table import TRAINING_ONLY, print_user_table, user_table, write_user_page
 from fashioniq.files import UserError, together, write_json
 from fashioniq.provenance import restart_clock
@@ -94,7 +94,7 @@ def evaluate_users(options: EvalDialogs, out: Path) -> UserTable | Evaluated:
 
 
 def _evaluated(options: EvalDialogs) -> list[MeasuredTask[TurnMetrics]]:
-    return measured(plugins.find("systems", options.system).build(options), options.batch_size)
+    return measure_tasks(plugins.find("systems", options.system).build(options), options.batch_size)
 
 
 def _default_users(options: EvalDialogs, catalog: Catalog, own: str | None) -> list[str]:

@@ -6,7 +6,7 @@ from math import hypot
 from typing import NamedTuple
 
 from fashioniq.language.grammar import Grammar
-from fashioniq.language.tokens import key_of
+from fashioniq.language.tokens import phrase_key
 
 _NEAR = 14.0  # difference up to which another color is nearer to "dark red" than red is
 _FAR = 28.0  # difference from which on a color of the catalog is none for a name: navy is not pink
@@ -27,7 +27,7 @@ def named_colors() -> Mapping[str, Lab]:
 
     named = {name.replace(" ", ""): value for name, value in CSS4_COLORS.items()}
     named |= {name.removeprefix("xkcd:").replace(" ", ""): value for name, value in XKCD_COLORS.items()}
-    return {key_of(name.replace("/", " ")): lab_of(str(value)) for name, value in named.items()}
+    return {phrase_key(name.replace("/", " ")): lab_of(str(value)) for name, value in named.items()}
 
 
 def lab_of(hexadecimal: str) -> Lab:
@@ -72,15 +72,17 @@ class Palette:
 
     def named(self, words: Sequence[str]) -> Lab | None:
         """The color of a name such as "dusty rose" or "dunkelrotes"."""
-        key = key_of(" ".join(words))
+        key = phrase_key(" ".join(words))
         names = named_colors()
         for name in (
             self._english.get(key),
             self._english.get(self._stem(key)),
             *self._split(key),
-            " ".join(self._translated(key_of(word)) for word in words),
+            " ".join(self._translated(phrase_key(word)) for word in words),
         ):
-            if name and (found := names.get(key_of(name)) or names.get(key_of(name.replace("gray", "grey")))):
+            if name and (
+                found := names.get(phrase_key(name)) or names.get(phrase_key(name.replace("gray", "grey")))
+            ):
                 return found
         return None
 

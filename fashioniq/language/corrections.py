@@ -8,7 +8,7 @@ from fashioniq.data.languages import Language, language
 from fashioniq.language.grammar import Grammar, split
 from fashioniq.language.spelling import Speller, single, words_said
 from fashioniq.language.terms import GARMENT, Term, Terms
-from fashioniq.language.tokens import key_of, keys_of
+from fashioniq.language.tokens import keys_of, phrase_key
 
 _HEAD = 4  # letters of a garment that an unknown compound ends with, and of what is before it
 _SLIPS = 3  # how much more frequent the word must be that a rare word is corrected to
@@ -31,7 +31,7 @@ class Corrections:
     ) -> None:
         self._terms, self._stems, self._rules = terms, stems, rules
         prices = (phrase for name in ("cheaper", "dearer") for phrase in split(rules.offers[name]))
-        self._prices = frozenset(key_of(word) for word in prices if " " not in word)
+        self._prices = frozenset(phrase_key(word) for word in prices if " " not in word)
         self._language = _words_of(language(rules.code), rules).union(self._prices)
         labels = {word for label in terms.count for word in keys_of(label)}.union(rules.nouns)
         self._speller = Speller(self._frequency(titles, words), rules.keyboard, labels, rules.alike)
@@ -125,7 +125,7 @@ class Corrections:
         """About how often each word occurs: counts of labels and titles, and the order of the words of captions."""
         often: dict[str, float] = defaultdict(float)
         for place, word in enumerate(words):
-            often[key_of(word)] = max(often[key_of(word)], _CAPTIONS / (place + 1))
+            often[phrase_key(word)] = max(often[phrase_key(word)], _CAPTIONS / (place + 1))
         for key, term in self._terms.of.items():
             count = sum(self._terms.count[label] for label in term.labels)
             often[key] = max(
@@ -143,4 +143,4 @@ def _words_of(speech: Language, rules: Grammar) -> frozenset[str]:
     """All words of a language's attributes, which are never misspelled."""
     phrases = [form for forms in speech.forms_of.values() for form in forms]
     phrases += [term for lines in rules.synonyms.values() for _, terms in lines for term in terms]
-    return frozenset(word for phrase in phrases for word in (*keys_of(phrase), key_of(phrase)))
+    return frozenset(word for phrase in phrases for word in (*keys_of(phrase), phrase_key(phrase)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fashioniq.data.languages import language
-from fashioniq.language.tokens import folded, key_of, phrase_of
+from fashioniq.language.tokens import folded, phrase_key, phrase_of
 from fashioniq.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent
@@ -96,7 +96,7 @@ def grammar(code: str) -> Grammar:
         roles.setdefault(key, set()).update(("filler", "shown"))
         for phrase in split(given["places"]["like"]):
             roles.setdefault(phrase_of(f"{phrase} {key}"), set()).add("like")
-    persons = tuple(tuple(map(key_of, split(words))) for words in given["persons"])
+    persons = tuple(tuple(map(phrase_key, split(words))) for words in given["persons"])
     for key in (word for words in persons for word in words):
         roles.setdefault(key, set()).add("filler")
     synonyms = read_yaml(_FOLDER / "synonyms" / f"{code}.yaml")
@@ -139,13 +139,15 @@ def grammar(code: str) -> Grammar:
             for family, lines in synonyms["terms"].items()
         },
         colors={
-            key_of(word): name for name, words in synonyms.get("colors", {}).items() for word in split(words)
+            phrase_key(word): name
+            for name, words in synonyms.get("colors", {}).items()
+            for word in split(words)
         },
     )
 
 
 def _keys(words: str) -> frozenset[str]:
-    return frozenset(map(key_of, split(words)))
+    return frozenset(map(phrase_key, split(words)))
 
 
 def _directions(given: Mapping[str, Mapping[str, str]], endings: Sequence[str]) -> dict[str, tuple[str, int]]:

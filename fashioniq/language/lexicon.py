@@ -14,7 +14,7 @@ from fashioniq.data.words import tokenize
 from fashioniq.language.corrections import Corrections
 from fashioniq.language.grammar import grammar
 from fashioniq.language.terms import COLOR, FREE, GARMENT, HEARD, NAME, PERSON, Term, Terms
-from fashioniq.language.tokens import folded, key_of, keys_of
+from fashioniq.language.tokens import folded, keys_of, phrase_key
 
 _COMMON = 0.5  # share of the products from which on a garment word says nothing
 _OTHERS = 0.25  # share of the products from which on other garments make it say something
@@ -69,7 +69,7 @@ class Lexicon:
             and garments - count < _OTHERS * products
         )
         self._lowest = {
-            family: frozenset(label for label in self._terms.count if key_of(label) in keys).difference(
+            family: frozenset(label for label in self._terms.count if phrase_key(label) in keys).difference(
                 *self.levels(family)
             )
             for family, keys in self.grammar.lowest.items()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.terms import COLOR, FREE, GARMENT, NAME, Term
-from fashioniq.language.tokens import Token, key_of, tokens_of
+from fashioniq.language.tokens import Token, phrase_key, tokens_of
 
 LONGEST = 6  # words in a phrase
 _NEAR = 3  # words between people and what tells that a product is for them
@@ -166,7 +166,7 @@ class Scanner:
         if direct is not None and direct.labels:
             return direct
         family, but = self.rules.collective[phrase]
-        labels = frozenset(label for label in self.lexicon.of_family(family) if key_of(label) not in but)
+        labels = frozenset(label for label in self.lexicon.of_family(family) if phrase_key(label) not in but)
         return Term(labels, family) if labels else None
 
     def _suffixed(self, part: tuple[Token, ...]) -> Unit | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fashioniq.data.languages import TYPES, Language
 from fashioniq.language.colors import Palette
 from fashioniq.language.grammar import Grammar
-from fashioniq.language.tokens import key_of, keys_of
+from fashioniq.language.tokens import keys_of, phrase_key
 
 COLOR, GARMENT, LENGTH = "colour", "garment", "length"
 PERSON, NAME = "person", "name"  # whom a product is for, and words that titles begin with, such as brands
@@ -50,13 +50,13 @@ class Terms:
         for family, lines in rules.synonyms.items():
             for words, terms in lines:
                 for word in (*words[:1], *terms):
-                    self._named.setdefault(key_of(word), family)
-                    self._head_of.setdefault(key_of(word), words[0])
+                    self._named.setdefault(phrase_key(word), family)
+                    self._head_of.setdefault(phrase_key(word), words[0])
         for family, lines in rules.synonyms.items():  # words that are no terms of any line, such as "regular"
             for words, _ in lines:
                 for word in words[1:]:
-                    self._named.setdefault(key_of(word), family)
-                    self._head_of.setdefault(key_of(word), words[0])
+                    self._named.setdefault(phrase_key(word), family)
+                    self._head_of.setdefault(phrase_key(word), words[0])
         self.family_of = {label: self._family(label, kind) for label, (_, kind) in kinds.items()}
         self.palette.fill(label for label, family in self.family_of.items() if family == COLOR)
         self.of: dict[str, Term] = {}
@@ -71,7 +71,7 @@ class Terms:
 
     def add(self, phrase: str, term: Term) -> None:
         """Add a phrase unless it is there."""
-        key = key_of(phrase)
+        key = phrase_key(phrase)
         if key and key not in self.of:
             self.of[key] = term
             self.spelled[key] = phrase
@@ -87,7 +87,7 @@ class Terms:
 
     def _word(self, label: str) -> str:
         """The word of phrases/ that a label is a form of, or else its key."""
-        key = key_of(label)
+        key = phrase_key(label)
         return self._speech.word_of.get("".join(label.replace("-", " ").split())) or self._speech.word_of.get(
             key, key
         )
@@ -96,7 +96,7 @@ class Terms:
         group = self._speech.group_of.get(self._word(label))
         if group is not None:
             return group.family
-        family = self._named.get(key_of(label))
+        family = self._named.get(phrase_key(label))
         if family is not None:
             return family
         if kind == TYPES["texture"] and self.palette.named(label.split()) is not None:
@@ -116,7 +116,7 @@ class Terms:
                     self.add(form, Term(labels, self.family_of[self.frequent(labels)]))
         heads: dict[str, set[str]] = {}
         for label in self.palette.colors:
-            *_, head = label.split() if " " in label else ("", self.palette.shaded(key_of(label)))
+            *_, head = label.split() if " " in label else ("", self.palette.shaded(phrase_key(label)))
             heads.setdefault(head, set()).add(label)
         for head, found in heads.items():  # blue stands for light blue and navy blue if there is no blue
             for form in (head, *self._speech.forms_of.get(self._word(head), ())):
@@ -136,8 +136,8 @@ class Terms:
 
     def _add_line(self, family: str, meant: Sequence[str], terms: Sequence[str]) -> None:
         """Terms of a line stand for its first word that is a label, or else for another term that is one."""
-        found = next((self.of[key_of(word)] for word in meant if self._is_label(word)), None) or next(
-            (self.of[key_of(term)] for term in terms if self._is_label(term, family)), None
+        found = next((self.of[phrase_key(word)] for word in meant if self._is_label(word)), None) or next(
+            (self.of[phrase_key(term)] for term in terms if self._is_label(term, family)), None
         )
         if found is not None:
             for word in (*self._speech.forms_of.get(meant[0], meant[:1]), *terms):
@@ -152,7 +152,7 @@ class Terms:
         return Term(found.labels, found.family, self.frequent(found.labels))
 
     def _is_label(self, word: str, family: str = "") -> bool:
-        term = self.of.get(key_of(word))
+        term = self.of.get(phrase_key(word))
         return term is not None and not term.instead and family in ("", term.family)
 
     def _find_levels(self) -> dict[str, tuple[frozenset[str], ...]]:
@@ -166,7 +166,7 @@ class Terms:
         found: dict[str, dict[int, set[str]]] = {}
         for label in self.count:
             family, word = self.family_of[label], self._word(label)
-            number = place.get((family, word), place.get((family, self._head_of.get(key_of(label), ""))))
+            number = place.get((family, word), place.get((family, self._head_of.get(phrase_key(label), ""))))
             if number is not None:
                 found.setdefault(family, {}).setdefault(number, set()).add(label)
         self._by_number = found

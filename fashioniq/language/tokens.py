@@ -60,7 +60,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 @lru_cache(maxsize=50_000)
-def key_of(phrase: str) -> str:
+def phrase_key(phrase: str) -> str:
     """Key of a phrase: its folded words without spaces and hyphens."""
     return "".join(token.key for token in tokens_of(phrase))
 

@@ -143,7 +143,7 @@ class Wording:
 
     def without(self, wishes: Wishes, key: str) -> Wishes:
         """Wishes without the one of this key; the same if there is none."""
-        texts = frozenset(wish.text.lower() for wish in wishes.held if key_of(wish) == key)
+        texts = frozenset(wish.text.lower() for wish in wishes.held if wish_key(wish) == key)
         return wishes.after(ParsedRequest("", taken_back=texts), None, self.lexicon) if texts else wishes
 
     @property
@@ -293,7 +293,7 @@ class Wording:
         return Having(None, met_N)
 
 
-def key_of(wish: Wish) -> str:
+def wish_key(wish: Wish) -> str:
     """Short name of a wish, the same for equal wishes."""
     named = "|".join([str(wish.denied), *(sorted(wish.labels) or [wish.text.lower()])])
     return hashlib.sha256(named.encode()).hexdigest()[:8].translate(_LETTERS)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fashioniq.data.differences import Described, Fact, facts_of, phrase, sentence
+from fashioniq.data.differences import Described, Fact, label_differences, phrase, sentence
 from fashioniq.data.languages import ENGLISH
 from fashioniq.data.writers import DescribedProduct, FeedbackPair, TwoRounds, WrittenDialog
 
@@ -116,7 +116,7 @@ class Templates:
 
 def _wishes(product: DescribedProduct, chance: random.Random) -> tuple[str, list[Fact]]:
     """The garment, such as "a dress", and the attributes to ask for in random order."""
-    facts = facts_of(Described([[]] * len(product.labels)), product.described, chance)
+    facts = label_differences(Described([[]] * len(product.labels)), product.described, chance)
     garments = [fact.what for fact in facts if fact.family == "garment"]
     return (garments or ["something"])[0], [
         replace(fact, what=fact.what.removeprefix(f"{ENGLISH.more} "))  # "is casual" for "is more casual"
@@ -173,7 +173,7 @@ def _two_rounds(pair: FeedbackPair, chance: random.Random) -> TwoRounds | None:
 
 
 def _request(pair: FeedbackPair, chance: random.Random) -> str | None:
-    facts = facts_of(pair.shown.described, pair.wanted.described, chance)
+    facts = label_differences(pair.shown.described, pair.wanted.described, chance)
     said: dict[str, set[str]] = {}  # by family
     for product in (pair.shown, pair.wanted):
         for family, words in product.described.speakable.items():

@@ -48,7 +48,7 @@ class EvaluationInputs:
         return self.items.features_ND.device
 
 
-def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
+def read_evaluation_inputs(options: EvalDialogs, run: Path) -> EvaluationInputs:
     """Read the catalog, the features and the retriever of an evaluation.
 
     Raises UserError if a file is missing or does not match the run.
@@ -73,7 +73,7 @@ def parts_of(options: EvalDialogs, run: Path) -> EvaluationInputs:
             "--score vectors and --system"
         )
     elif recorded and not options.word_noise:
-        retriever = zero_shot.load_retriever(run, catalog, store, device)
+        retriever = zero_shot.load_zero_shot_retriever(run, catalog, store, device)
     else:
         raise UserError(
             f"{run} is a search without training, which reads what people wrote; give --user human or sessions, "
@@ -139,7 +139,7 @@ def _without_training(catalog: Catalog, store: FeatureStore) -> RetrieverRun:
     )
 
 
-def facts_of(
+def facts_of_dialogs(
     options: EvalDialogs,
     parts: EvaluationInputs,
     of_user: dict[str, Any],

@@ -29,7 +29,7 @@ class Selection(NamedTuple):
     words: bool = True
 
 
-def settings_of(run: Path) -> dict[str, Any]:
+def recorded_settings(run: Path) -> dict[str, Any]:
     """Options in the config.yaml of a run; empty if there is no such file.
 
     Raises UserError if it is damaged.
@@ -72,7 +72,7 @@ def data_of(
 
     Raises UserError if there is none, or without a category.
     """
-    catalog, settings = catalog_of(run, data, category), settings_of(run) if run else {}
+    catalog, settings = catalog_of(run, data, category), recorded_settings(run) if run else {}
     # the vectors of a search without training are those of its encoder alone
     own = first_path(settings.get("features")) if data is None or settings.get("encoder") else None
     return catalog, open_store(catalog.root, catalog.category, features or own)
@@ -81,7 +81,7 @@ def data_of(
 def category_of(run: Path) -> str:
     """Category of a run, in model.json or config.yaml. Raises UserError if it has none, or no readable description."""
     about = read_json(run / "model.json", "the model", dict)
-    category = about.get("category") or settings_of(run).get("category")
+    category = about.get("category") or recorded_settings(run).get("category")
     if not category:
         raise UserError(f"{run} has no category; train it with --category")
     return canonical(str(category))

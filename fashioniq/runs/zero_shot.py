@@ -75,10 +75,10 @@ class ZeroShotRetriever:
         return torch.where(some_B1, unit(vectors_BD - self._means.texts_D), 0.0)
 
 
-def load_retriever(
+def load_zero_shot_retriever(
     run: Path, catalog: Catalog, store: FeatureStore, device: torch.device
 ) -> ZeroShotRetriever:
-    """Retriever of a run that `prepare` wrote, for a store with vectors of its encoder."""
+    """Retriever of a run that `prepare_zero_shot` wrote, for a store with vectors of its encoder."""
     about = read_run(run, ZeroShotRun)
     encoder = encoders.load(about.encoder, device=device, catalog=catalog)
     check_encoder(store, about.encoder, encoder)

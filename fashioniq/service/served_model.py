@@ -26,7 +26,7 @@ from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.milvus import MilvusSearch, alias_of
 from fashioniq.loop.rollout import MAX_WORDS, System
 from fashioniq.runs import DialogEncoderRun, kind_of, read_run
-from fashioniq.runs.training_data import category_of, settings_of, sha256_of, version_of
+from fashioniq.runs.training_data import category_of, recorded_settings, sha256_of, version_of
 from fashioniq.service.facets import Facets
 from fashioniq.service.product_columns import ProductColumns
 from fashioniq.service.uploads import Uploads
@@ -109,7 +109,7 @@ class Served:
             generated = {"generator": generator, "predictor": predictor}
         system = load(run, split=split, device=device, index=index, gallery=gallery, **generated)
         system = replace(system, offers=None)  # the shelf has today's, and limits that were said are filters
-        about, settings = read_json(run / "model.json", "the model", dict), settings_of(run)
+        about, settings = read_json(run / "model.json", "the model", dict), recorded_settings(run)
         category = category_of(run)
         sizes = about.get("sizes") or {}
         identity = msgspec.convert(about["features"], StoreIdentity) if about.get("features") else None

@@ -13,7 +13,7 @@ from fashioniq.data.clauses import shortened
 from fashioniq.data.words import tokenize
 from fashioniq.language.wishes import ParsedRequest, Wishes
 from fashioniq.loop.dialog import ChosenLabel, DialogStep, wishes_after
-from fashioniq.loop.wording import key_of
+from fashioniq.loop.wording import wish_key
 from fashioniq.service.problems import wrong
 from fashioniq.service.reply_schemas import Changed, HeardReply, Held, TurnReply, WishHeard
 from fashioniq.service.schemas import FiltersBody, LabelWishBody, SaidBody, TurnBody
@@ -137,7 +137,7 @@ def holding(wishes: Wishes, filters: FiltersBody) -> list[Held]:
     """What holds: wishes, then filters."""
     found = [
         Held(
-            id=key_of(wish),
+            id=wish_key(wish),
             kind="wish",
             text=wish.text,
             labels=sorted(wish.labels),
@@ -154,7 +154,7 @@ def without(filters: FiltersBody, wishes: Wishes, id: str) -> tuple[FiltersBody,
     """Filters after something was taken back, and the step that takes it back. Raises Problem if it does not hold."""
     if id in filters.given:
         return filters.model_copy(update={id: None}), DialogStep()
-    if id not in {key_of(wish) for wish in wishes.held}:
+    if id not in {wish_key(wish) for wish in wishes.held}:
         raise wrong("/drop", "not_held", "not-held")
     return filters, DialogStep(dropped=id)
 

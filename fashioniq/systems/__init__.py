@@ -63,7 +63,7 @@ def load(
         raise UserError("expected a run or an encoder to search with; give one of them")
     if encoder is not None:
         folder, own = (None if path is None else Path(path) for path in (data, features))
-        run, data, features = zero_shot.prepare(encoder, folder, category, own, device), None, None
+        run, data, features = zero_shot.prepare_zero_shot(encoder, folder, category, own, device), None, None
     run = Path(run or "")
     kind = kind_of(run)
     factory = _factory(run, kind)

@@ -44,7 +44,7 @@ from fashioniq.runs import DialogEncoderRun, read_run
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.search_space import SearchSpace, read_unit_vectors, search_space, search_space_of_vectors
 from fashioniq.runs.trained import load_dialog_encoder
-from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of
+from fashioniq.runs.training_data import Selection, first_path, recorded_settings, store_of
 from fashioniq.users.recorded import RecordedReplies
 
 RetrieverOf = Callable[[Sequence[int]], Retriever]  # numbers of dialogs in the file → their retriever
@@ -64,7 +64,7 @@ def run_data(run: Path, *, features: Path | None, data: Path | None, category: s
     Raises UserError if they are missing.
     """
     read_run(run, DialogEncoderRun)
-    settings = settings_of(run)
+    settings = recorded_settings(run)
     own = None if data else first_path(settings.get("features"))
     data, category = data or first_path(settings.get("data")), category or settings.get("category")
     store = store_of(run, data, category, features or own)

@@ -24,7 +24,7 @@ from fashioniq.models.device import pick_device
 from fashioniq.runs import ChatSearcherRun, read_run
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.trained import load_chatsearcher
-from fashioniq.runs.training_data import Selection, first_path, settings_of
+from fashioniq.runs.training_data import Selection, first_path, recorded_settings
 
 ANSWER = 40  # most tokens of an answer
 
@@ -102,7 +102,7 @@ def load(run: Path, chosen: Selection) -> System:
     train or all), of one category if it is given. Its vectors may be `stored` in a folder. Raises UserError if a
     file is missing or does not match the run.
     """
-    about, settings = read_run(run, ChatSearcherRun), settings_of(run)
+    about, settings = read_run(run, ChatSearcherRun), recorded_settings(run)
     folder = chosen.data or first_path(settings.get("data"))
     if folder is None:
         raise UserError(f"expected the folder of the conversations in {run / 'config.yaml'}; give --data")

@@ -23,7 +23,7 @@ from fashioniq.loop.messages import Message, Retriever, User
 from fashioniq.loop.rollout import System, rollout
 from fashioniq.loop.task import Batch, Task
 from fashioniq.models.device import pick_device
-from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of, parts_of
+from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of_dialogs, read_evaluation_inputs
 from fashioniq.runs.galleries import gallery_of
 from fashioniq.runs.trained import load_retriever, load_simulator
 from fashioniq.runs.training_data import Selection, data_of
@@ -73,7 +73,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
     """
     assert options.run is not None, "the folder of the results depends on it"
     check_sessions(options)
-    parts, of_sessions = parts_of(options, options.run), options.only_user == "sessions"
+    parts, of_sessions = read_evaluation_inputs(options, options.run), options.only_user == "sessions"
     gallery = Gallery(parts.items, parts.items.embedded(parts.retriever.embed_images))
     cards = ItemCards(parts.catalog.images, parts.catalog.titles, AttributeWords(parts.store))
     system = System(parts.retriever, BestItem(parts.exclude_shown), gallery, parts.vocabulary, cards)
@@ -101,7 +101,7 @@ def build(options: EvalDialogs, wrap: Wrap | None = None) -> list[Task]:
             count=plan.count,
             turns=plan.turns,
             batch=lambda rows: plan.batch(system, rows),
-            facts=TurnFacts(**facts_of(options, parts, plan.facts, index) | further),
+            facts=TurnFacts(**facts_of_dialogs(options, parts, plan.facts, index) | further),
             data={parts.catalog.category: parts.catalog.fingerprint()},
             truth=parts.truth,
             retriever=parts.about.provenance or None,

@@ -15,7 +15,7 @@ from fashioniq.features.selection import pairs_with_targets
 from fashioniq.files import UserError
 from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
-from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of
+from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of_dialogs
 from fashioniq.users.noisy import chances, corrupt, negation
 from fashioniq.users.recorded import RecordedReplies
 
@@ -64,7 +64,7 @@ def session_tasks(options: EvalDialogs, parts: EvaluationInputs, system: System)
             "coverage_of_sessions": len(sessions) / count,
             "clean_rows": [number for number, row in enumerate(rows) if clean[row]],
         }
-        facts = facts_of(options, parts, of_user) | {"coverage": covered, "exclude_shown": False}
+        facts = facts_of_dialogs(options, parts, of_user) | {"coverage": covered, "exclude_shown": False}
         batch_of = recorded_dialogs(options, parts, system, dialogs, parts.retriever.max_words * CAPTIONS)
         tasks.append(
             Task(

@@ -1,8 +1,8 @@
 """Search without training: the vectors of a pretrained encoder, and the words of the catalog.
 
 Denials and wishes count by the score of words, by default with the weights WEIGHTS, which outweigh any similarity.
-`prepare` writes this as a run, which other commands take. Where the catalog has people's captions, they choose these
-weights and how much the product talked about counts.
+`prepare_zero_shot` writes this as a run, which other commands take. Where the catalog has people's captions, they
+choose these weights and how much the product talked about counts.
 """
 
 import random
@@ -33,10 +33,10 @@ from fashioniq.models.device import pick_device
 from fashioniq.models.labels import LabelModel
 from fashioniq.runs import CatalogOrigin, ZeroShotRun, read_run
 from fashioniq.runs.galleries import gallery_of
-from fashioniq.runs.training_data import Selection, data_of, settings_of
+from fashioniq.runs.training_data import Selection, data_of, recorded_settings
 from fashioniq.runs.weights import save_model, save_wording
 from fashioniq.runs.wording import wanted_by, with_words_of
-from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_retriever
+from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever, load_zero_shot_retriever
 
 WEIGHTS = obeying(lexical=0.01)
 MEANT = 256  # texts of which the mean is taken
@@ -45,7 +45,7 @@ FEWEST = 100  # captions of people, from which on they choose the weights
 AMONG = 20_000  # products of train at most, among which their targets are ranked
 
 
-def prepare(
+def prepare_zero_shot(
     name: str,
     data: Path | None,
     category: str | None,
@@ -112,7 +112,7 @@ def _is_current(run: Path, catalog: Catalog, features: Path | None) -> bool:
     """Whether a run has the captions of the catalog and these features, by default complete ones; `load` compares the
     encoder.
     """
-    about, settings = read_run(run, ZeroShotRun), settings_of(run)
+    about, settings = read_run(run, ZeroShotRun), recorded_settings(run)
     root = Path(str(settings.get("features")))
     if settings.get("data") != str(catalog.root.resolve()):  # the catalog was moved
         return False
@@ -181,10 +181,10 @@ def _fit(
 
 
 def load(run: Path, chosen: Selection) -> System:
-    """Load the system of a run that `prepare` wrote. Raises UserError if a file is missing or does not match."""
+    """Load the system of a run of `prepare_zero_shot`. Raises UserError if a file is missing or does not match."""
     catalog, store = data_of(run, chosen.data, chosen.category, chosen.features)
     device = pick_device(chosen.device)
-    retriever = load_retriever(run, catalog, store, device)
+    retriever = load_zero_shot_retriever(run, catalog, store, device)
     items = store.items(catalog.gallery_ids(chosen.split), read=chosen.stored is None).to(device)
     gallery = gallery_of(run, items, retriever.embed_images, store.fingerprint(), chosen.stored)
     system = System(retriever, BestItem(), gallery, cards=cards_of(catalog, store, items.ids))

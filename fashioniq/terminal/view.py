@@ -72,7 +72,7 @@ class View:
 
     def __init__(self, count: int, page: Path) -> None:
         self.count, self.page = count, page
-        self.protocol = protocol_of(sys.stdout)
+        self.protocol = picture_protocol(sys.stdout)
         self._page_written = False
 
     def show(self, live: Dialog) -> list[Product]:
@@ -111,7 +111,7 @@ class View:
         self._page_written = True
 
 
-def protocol_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
+def picture_protocol(stream: TextIO, environment: Mapping[str, str] = os.environ) -> Protocol | None:
     """Protocol of the terminal of a stream; None for files, tmux, screen and other terminals."""
     if (
         not stream.isatty()

@@ -15,7 +15,7 @@ from fashioniq.data.languages import language
 from fashioniq.language.colors import Lab, difference, lab_of, named_colors
 from fashioniq.language.grammar import grammar
 from fashioniq.language.terms import COLOR
-from fashioniq.language.tokens import key_of
+from fashioniq.language.tokens import phrase_key
 
 SIDE = 64  # pixels
 DISTINCT = 16  # colors that a picture is reduced to
@@ -36,7 +36,7 @@ def color_words(code: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for word, group in speech.group_of.items():
         if group.family == COLOR:
-            found.setdefault(english.get(key_of(word), word), word)
+            found.setdefault(english.get(phrase_key(word), word), word)
     return {color: found[color] for color in ("black", "white", "grey", *HUES) if color in found}
 
 

@@ -19,7 +19,7 @@ from fashioniq.systems import zero_shot
 @pytest.fixture
 def opened(runs, tmp_path):
     """A service of the trained retriever, its database, and an untrained search of the same products."""
-    challenger = zero_shot.prepare("metadata", runs.catalog, "dresses", out=tmp_path / "untrained")
+    challenger = zero_shot.prepare_zero_shot("metadata", runs.catalog, "dresses", out=tmp_path / "untrained")
     database = f"sqlite:///{tmp_path / 'service.db'}"
     store, inference = Store.open(database), Inference()
     models = Models(store, inference, partial(Served.of, split="all", device="cpu"), None)
@@ -112,7 +112,9 @@ def test_a_comparison_ends_by_hand_and_tells_of_another_active_model(opened, cap
 def test_a_model_of_other_products_is_refused(opened, runs, tmp_path, project, capsys):
     service, database, _ = opened
     project.run("draw-sample", data=tmp_path / "other", products=90)
-    other = zero_shot.prepare("metadata", tmp_path / "other", "dresses", out=tmp_path / "untrained-other")
+    other = zero_shot.prepare_zero_shot(
+        "metadata", tmp_path / "other", "dresses", out=tmp_path / "untrained-other"
+    )
     assert main(["compare-live", "--database", database, "--run", str(other)]) == 2
     assert "expected models of the same products" in capsys.readouterr().err
     assert service.store.running_experiments() == []

@@ -14,7 +14,7 @@ from fashioniq.cli import main
 from fashioniq.data.catalog import Catalog
 from fashioniq.features.store import FeatureStore
 from fashioniq.files import UserError
-from fashioniq.runs.training_data import settings_of
+from fashioniq.runs.training_data import recorded_settings
 from fashioniq.systems import zero_shot
 
 pytest.importorskip("transformers", reason="no transformers: pip install '.[chat]'")
@@ -93,9 +93,9 @@ def test_search_without_training_obeys_from_the_first_request(encoder, project, 
 
 
 def test_a_run_is_written_once_and_products_that_come_later_are_added(tiny_sentence, project, shop):
-    run = zero_shot.prepare(str(tiny_sentence), shop, "dresses")
+    run = zero_shot.prepare_zero_shot(str(tiny_sentence), shop, "dresses")
     before = (run / "model.json").read_bytes()
-    assert zero_shot.prepare(str(tiny_sentence), shop, "dresses") == run
+    assert zero_shot.prepare_zero_shot(str(tiny_sentence), shop, "dresses") == run
     assert (run / "model.json").read_bytes() == before
     train = shop / "image_splits/split.dress.train.json"
     ids, title = json.loads(train.read_text()), {"title": "A red dress that is new"}
@@ -110,12 +110,14 @@ def test_a_run_is_written_once_and_products_that_come_later_are_added(tiny_sente
 
 def test_a_catalog_that_was_moved_or_copied_is_searched_where_it_is(tiny_sentence, shop, tmp_path):
     before, after = shutil.copytree(shop, tmp_path / "before"), tmp_path / "after"
-    zero_shot.prepare(str(tiny_sentence), before, "dresses")
-    copied = zero_shot.prepare(str(tiny_sentence), shutil.copytree(before, tmp_path / "copy"), "dresses")
-    assert settings_of(copied)["features"].startswith(str(tmp_path / "copy"))
+    zero_shot.prepare_zero_shot(str(tiny_sentence), before, "dresses")
+    copied = zero_shot.prepare_zero_shot(
+        str(tiny_sentence), shutil.copytree(before, tmp_path / "copy"), "dresses"
+    )
+    assert recorded_settings(copied)["features"].startswith(str(tmp_path / "copy"))
     before.rename(after)
-    run = zero_shot.prepare(str(tiny_sentence), after, "dresses")
-    assert run.is_relative_to(after) and settings_of(run)["data"] == str(after)
+    run = zero_shot.prepare_zero_shot(str(tiny_sentence), after, "dresses")
+    assert run.is_relative_to(after) and recorded_settings(run)["data"] == str(after)
     assert fashioniq.load(encoder=str(tiny_sentence), data=after, category="dresses").gallery.items.ids
 
 
@@ -160,7 +162,7 @@ def test_mistakes_are_told(refused, tiny_clip, tiny_sentence, shop, vector_runs,
 def test_search_without_training_is_evaluated_with_words_of_people_and_no_others(
     project, shop, tiny_sentence, tmp_path, refused
 ):
-    run = zero_shot.prepare(str(tiny_sentence), shop, "dresses")
+    run = zero_shot.prepare_zero_shot(str(tiny_sentence), shop, "dresses")
     store = shop / "features" / f"dress-{tiny_sentence.name}"
     own = {"data": shop, "category": "dresses", "run": run, "features": store, "split": "val"}
     project.run("eval-dialogs", **own, user="human", out=tmp_path / "out")

@@ -304,7 +304,7 @@ def test_a_model_that_is_not_better_than_the_untrained_search_is_not_activated(
 
 def test_a_service_without_training_learns_from_its_log(world, tmp_path, project, capsys):
     catalog = shutil.copytree(world.catalog, tmp_path / "catalog")
-    run = zero_shot.prepare(f"{__name__}:Trigrams", catalog, "dresses")
+    run = zero_shot.prepare_zero_shot(f"{__name__}:Trigrams", catalog, "dresses")
     options = {"database": f"sqlite:///{shutil.copy(world.log, tmp_path / 'service.db')}", "run": run}
     options |= {"held_out": 0.2, "min_targets": 30, "epochs": 20, "out": tmp_path / "learned"}
     code = main([*project.arguments("learn", **options), "--activate"])

@@ -159,7 +159,7 @@ def test_what_a_catalog_or_a_command_lacks_is_named(vector_runs, common, session
 def test_missing_words_of_people_are_named_before_another_user_is_evaluated(
     vector_runs, common, sessions, project, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("fashioniq.evaluation.users.measured", lambda *given: pytest.fail("evaluated"))
+    monkeypatch.setattr("fashioniq.evaluation.users.measure_tasks", lambda *given: pytest.fail("evaluated"))
 
     def error(*users, **options):
         given = {**common, "run": vector_runs.retriever, "user": [*users], "out": tmp_path / "out", **options}

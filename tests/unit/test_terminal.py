@@ -14,7 +14,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.offers import Offers
 from fashioniq.report.live import write_live_page
 from fashioniq.terminal.conversation import Conversation
-from fashioniq.terminal.view import ROWS, SIDE, escape_sequence, picture_row, print_products, protocol_of
+from fashioniq.terminal.view import ROWS, SIDE, escape_sequence, picture_protocol, picture_row, print_products
 
 
 class Screen(io.StringIO):
@@ -38,8 +38,8 @@ class Screen(io.StringIO):
     ],
 )
 def test_the_protocol_is_that_of_the_terminal(environment, protocol):
-    assert protocol_of(Screen(), environment) == protocol
-    assert protocol_of(io.StringIO(), environment) is None  # a file or a pipe
+    assert picture_protocol(Screen(), environment) == protocol
+    assert picture_protocol(io.StringIO(), environment) is None  # a file or a pipe
 
 
 def product(name, picture=None, title="A dress", attributes=("red",)):

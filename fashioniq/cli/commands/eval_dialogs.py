@@ -8,7 +8,7 @@ from fashioniq.config import EvalDialogs, EvalGenIR, Evaluation
 from fashioniq.data.dialog_log import FEEDBACK, write_feedback
 from fashioniq.data.evaluations import UserTable
 from fashioniq.evaluation.output import check_results
-from fashioniq.evaluation.run import Evaluated, evaluate, measured, print_results, write_results
+from fashioniq.evaluation.run import Evaluated, evaluate_tasks, measure_tasks, print_results, write_results
 from fashioniq.evaluation.users import evaluate_users
 from fashioniq.files import together
 from fashioniq.systems import genir
@@ -21,7 +21,9 @@ def run(settings: Evaluation) -> Evaluated | UserTable:
         return evaluate_users(settings, out)
     if isinstance(settings, EvalGenIR) and settings.record:
         return _record(settings, out)
-    metrics = evaluate(plugins.find("systems", settings.system).build(settings), out, settings.batch_size)
+    metrics = evaluate_tasks(
+        plugins.find("systems", settings.system).build(settings), out, settings.batch_size
+    )
     print_results(metrics, out)
     return metrics
 
@@ -29,7 +31,7 @@ def run(settings: Evaluation) -> Evaluated | UserTable:
 def _record(settings: EvalGenIR, out: Path) -> Evaluated:
     """Run GenIR's dialogs, write their evaluation, and at last feedback.jsonl."""
     check_results(out)
-    found = measured(genir.build(replace(settings, cache=out / "pictures")), settings.batch_size)
+    found = measure_tasks(genir.build(replace(settings, cache=out / "pictures")), settings.batch_size)
     with together(out, FEEDBACK):
         metrics = write_results(found, out)
         write_feedback(out, found[0].done.dialogs)

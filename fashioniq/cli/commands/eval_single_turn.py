@@ -17,16 +17,16 @@ from fashioniq.evaluation.single_turn import (
     SingleTurnSearcher,
     check_categories,
     coverage_line,
-    evaluate,
+    evaluate_single_turn,
     known_products,
     task_of,
 )
 from fashioniq.evaluation.single_turn_search import (
     QueryRanks,
     SingleTurnQuery,
-    asked,
+    queries_of_system,
+    ranks_in_gallery,
     read_predictions,
-    search,
 )
 from fashioniq.features.store import open_store
 from fashioniq.files import UserError, remove_leftovers, write_json
@@ -50,14 +50,14 @@ def run(settings: EvalSingleTurn) -> SingleTurnMetrics | dict[str, Any] | None:
         return score_sessions(settings)
     if settings.predictions:
         beside = Path(settings.predictions[0]).with_suffix("")
-        return evaluate(settings, partial(_of_predictions, settings), beside)
+        return evaluate_single_turn(settings, partial(_of_predictions, settings), beside)
     if not settings.run:
         raise UserError(
             "nothing to evaluate; give --run RUN for each category, or --predictions FILE of another system"
         )
     for folder in settings.run:
         read_run(Path(folder), RetrieverRun)  # before the data, because a wrong --run is more likely
-    return evaluate(settings, partial(_of_run, settings), Path(settings.run[0]))
+    return evaluate_single_turn(settings, partial(_of_run, settings), Path(settings.run[0]))
 
 
 def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTurnSearcher:
@@ -82,8 +82,10 @@ def _of_run(settings: EvalSingleTurn, number: int, catalog: Catalog) -> SingleTu
         system = System(retriever, BestItem(), gallery, vocabulary)
         if settings.score == "words":
             system = with_words_of(system, folder, catalog, vocabulary)
-        query = asked(system, queries, vocabulary, max_words, settings.batch_size)
-        return search(system.gallery, query, queries, settings.exclude_candidate, settings.batch_size)
+        query = queries_of_system(system, queries, vocabulary, max_words, settings.batch_size)
+        return ranks_in_gallery(
+            system.gallery, query, queries, settings.exclude_candidate, settings.batch_size
+        )
 
     composition = f" {facts.sizes['composition']}" if facts.model == "composer" else ""
     depends_on = {

@@ -129,13 +129,13 @@ def _zero_shot(settings: Serve) -> list[Path]:
     if settings.encoder is None:
         return []
     from fashioniq.data.catalog_files import categories_in
-    from fashioniq.systems.zero_shot import prepare
+    from fashioniq.systems.zero_shot import prepare_zero_shot
 
     data = settings.data or CATALOGS
     names = settings.category or categories_in(data)
     if not names:
         raise UserError(f"there is no category in {data}; give a catalog with --data")
-    return [prepare(settings.encoder, data, name, device=settings.device) for name in names]
+    return [prepare_zero_shot(settings.encoder, data, name, device=settings.device) for name in names]
 
 
 def _allow_open_files(count: int) -> None:

@@ -36,7 +36,7 @@ from fashioniq.provenance import Provenance, provenance
 from fashioniq.report.requests import write_requests_page
 from fashioniq.report.tables import one_decimal, print_table
 from fashioniq.runs import KINDS, kind_of, read_run
-from fashioniq.systems.zero_shot import prepare
+from fashioniq.systems.zero_shot import prepare_zero_shot
 
 SEARCH, BLIND, VECTORS, BASELINE = "search", "pictures alone", "vectors alone", "BM25"
 WORD = re.compile(r"[^\W\d_]+")
@@ -56,7 +56,9 @@ def evaluate_requests(settings: EvalRequests) -> RequestMetrics:
     speech = language(catalog.language)
     run = settings.run
     if settings.encoder:
-        run = prepare(settings.encoder, settings.data, settings.category, settings.features, settings.device)
+        run = prepare_zero_shot(
+            settings.encoder, settings.data, settings.category, settings.features, settings.device
+        )
     searchers: dict[str, RequestSearcher] = {}
     ids = catalog.all_ids()
     if run:

@@ -21,7 +21,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.models.residual import ResidualRetriever
 from fashioniq.runs import RetrieverRun, ZeroShotRun, read_run
 from fashioniq.runs.trained import create, load_retriever
-from fashioniq.runs.training_data import settings_of
+from fashioniq.runs.training_data import recorded_settings
 from fashioniq.runs.weights import load_wording, save_model, save_wording
 from fashioniq.service.learning.rules import LiveSession
 from fashioniq.systems import load, zero_shot
@@ -92,7 +92,7 @@ def linear_start(run: Path, out: Path, seed: int, device: str) -> Path:
     settings = TrainRetriever(
         data=catalog.root,
         category=catalog.category,
-        features=Path(str(settings_of(run).get("features"))),
+        features=Path(str(recorded_settings(run).get("features"))),
         model=RetrieverConfig(kind="linear"),
         users=["differences", "recorded"] if catalog.labels else ["recorded"],
         epochs=0,
@@ -116,7 +116,7 @@ def untrained_searches(
     served = [path.parent for path in sorted((catalog.root / "zero-shot").glob(names))]
     try:
         for run in served or [
-            zero_shot.prepare(
+            zero_shot.prepare_zero_shot(
                 "metadata", catalog.root, catalog.category, device=device, out=place / "metadata"
             )
         ]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fashioniq.data.catalog import Pair
-from fashioniq.evaluation.speech import FACTS, _alike, facts_of, reaction
+from fashioniq.evaluation.speech import FACTS, _alike, reaction, stated_facts
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.reader import Reader
 
@@ -28,13 +28,13 @@ READER = Reader(Lexicon.of(LABELS, ["Dress"], (), "en"))
     ],
 )
 def test_facts_count_words_wishes_denials_and_comparisons_and_what_the_products_have(caption, facts):
-    found = facts_of([caption], [Pair("red", "blue", ("is red",))], READER, LABELS)
+    found = stated_facts([caption], [Pair("red", "blue", ("is red",))], READER, LABELS)
     assert dict(zip(FACTS, found[0].tolist(), strict=True)) == dict(zip(FACTS, facts, strict=True))
 
 
 def test_facts_are_of_the_pair_with_the_same_number_and_of_products_without_labels_nothing_holds():
     pairs = [Pair("red", "blue", ("x",)), Pair("blue", "red", ("x",)), Pair("none", "other", ("x",))]
-    found = facts_of(["is red"] * 3, pairs, READER, LABELS)
+    found = stated_facts(["is red"] * 3, pairs, READER, LABELS)
     assert np.array_equal(found[:, 4:], [[1, 0], [0, 1], [0, 0]])
 
 

@@ -19,7 +19,7 @@ from fashioniq.language.wishes import Wishes
 from fashioniq.loop.rollout import rollout
 from fashioniq.models.labels import LabelModel
 from fashioniq.models.linear import LastShown, NoVectors
-from fashioniq.runs.evaluation_inputs import parts_of, users_of_training
+from fashioniq.runs.evaluation_inputs import read_evaluation_inputs, users_of_training
 from fashioniq.runs.trained import load_retriever
 from fashioniq.runs.training_data import Selection
 from fashioniq.runs.weights import save_wording
@@ -132,13 +132,13 @@ def test_an_index_is_measured_on_queries_of_all_dialogs(options_of):
 
 def test_an_index_for_a_retriever_that_has_diverged_is_refused_in_a_line(options_of, monkeypatch):
     def diverged(options, run):
-        parts = parts_of(options, run)
+        parts = read_evaluation_inputs(options, run)
         with torch.no_grad():
             for weight in parts.retriever.parameters():
                 weight.fill_(float("nan"))
         return parts
 
-    monkeypatch.setattr(fashion_iq, "parts_of", diverged)
+    monkeypatch.setattr(fashion_iq, "read_evaluation_inputs", diverged)
     with pytest.raises(UserError, match=r"queries are not finite numbers .* has diverged; train it again"):
         fashion_iq.build(options_of(user=["differences"], index="Flat"))
 
@@ -298,13 +298,17 @@ def test_shown_products_are_excluded_as_in_the_training_unless_recorded(shop, op
         (False, ["differences"], False),
     ):
         options = options_of(run=run, user=users, exclude_shown=given)
-        assert parts_of(options, run).exclude_shown == excluded
+        assert read_evaluation_inputs(options, run).exclude_shown == excluded
         warned = "was trained with --exclude-shown" in capsys.readouterr().out
         assert warned == (given is False)
-    parts = parts_of(options_of(user=["differences"], exclude_shown=True, turns=6), shop.run("retriever"))
+    parts = read_evaluation_inputs(
+        options_of(user=["differences"], exclude_shown=True, turns=6), shop.run("retriever")
+    )
     assert parts.exclude_shown
     with pytest.raises(UserError, match="needs 7 products, found 6; give fewer --turns"):
-        parts_of(options_of(user=["differences"], exclude_shown=True, turns=7), shop.run("retriever"))
+        read_evaluation_inputs(
+            options_of(user=["differences"], exclude_shown=True, turns=7), shop.run("retriever")
+        )
     assert capsys.readouterr().out == ""
 
 
@@ -313,25 +317,25 @@ def test_a_run_of_another_catalog_is_noted(shop, options_of, tmp_path, capsys):
     about = json.loads((run / "model.json").read_text())
     about["data"]["fingerprint"] = "another"
     (run / "model.json").write_text(json.dumps(about))
-    parts_of(options_of(run=run, user=["human"]), run)
+    read_evaluation_inputs(options_of(run=run, user=["human"]), run)
     assert "the splits or captions of dresses differ from those" in capsys.readouterr().out
 
 
 def test_the_baseline_of_the_product_shown_last_needs_no_run(shop, options_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    parts = parts_of(options_of(run=Path("last-shown"), user=["human"]), Path("last-shown"))
+    parts = read_evaluation_inputs(options_of(run=Path("last-shown"), user=["human"]), Path("last-shown"))
     assert isinstance(parts.retriever, LastShown) and parts.about.user is None
     assert len(parts.vocabulary) == 4 and not parts.about.attrs
     assert users_of_training(Path("last-shown")) == ([], None)
     (tmp_path / "last-shown").mkdir()
     with pytest.raises(UserError, match=r"found no model\.json"):
-        parts_of(options_of(run=Path("last-shown"), user=["human"]), Path("last-shown"))
+        read_evaluation_inputs(options_of(run=Path("last-shown"), user=["human"]), Path("last-shown"))
 
 
 def test_plain_bm25_needs_no_run_and_reads_what_people_wrote(shop, options_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Path("bm25")
-    parts = parts_of(options_of(run=run, user=["human"]), run)
+    parts = read_evaluation_inputs(options_of(run=run, user=["human"]), run)
     assert isinstance(parts.retriever, NoVectors) and users_of_training(run) == ([], None)
     (task,) = fashion_iq.build(options_of(run=run, user=["human"]))
     system = task.batch([0])[0]
@@ -352,7 +356,7 @@ def test_plain_bm25_needs_no_run_and_reads_what_people_wrote(shop, options_of, t
         with pytest.raises(
             UserError, match="--run bm25 reads what people wrote; give --user human or sessions"
         ):
-            parts_of(options_of(**{"run": run, "user": ["human"], **refused}), run)
+            read_evaluation_inputs(options_of(**{"run": run, "user": ["human"], **refused}), run)
 
 
 def test_the_users_of_a_training_begin_with_its_captioner(shop, tmp_path):

@@ -31,7 +31,7 @@ from fashioniq.loop.messages import Message, Turn
 from fashioniq.loop.rollout import System
 from fashioniq.runs import ZeroShotRun, galleries, read_run
 from fashioniq.runs.galleries import gallery_of, sample_queries, with_search
-from fashioniq.runs.training_data import Selection, data_of, settings_of
+from fashioniq.runs.training_data import Selection, data_of, recorded_settings
 from fashioniq.runs.zero_shot import SHOWN, Means, ZeroShotRetriever
 from fashioniq.systems import chatir, fashion_iq, load, zero_shot
 
@@ -276,13 +276,13 @@ def seen(own, tmp_path):
 
 @pytest.mark.parametrize("name", ["some/blind", "blind"])
 def test_a_run_without_training_is_written_once_for_an_encoder_and_a_category(own, letters, name):
-    run = zero_shot.prepare(name, own, None, device="cpu")
+    run = zero_shot.prepare_zero_shot(name, own, None, device="cpu")
     assert run == own / "zero-shot" / f"dress-{name.rpartition('/')[2]}"
     about = json.loads((run / "model.json").read_text())
     assert (about["kind"], about["category"], about["encoder"]) == ("zero-shot search", "dresses", name)
     assert about["data"]["folder"] == str(own.resolve())
     before = (run / "model.json").stat().st_mtime_ns
-    assert zero_shot.prepare(name, own, "dresses") == run
+    assert zero_shot.prepare_zero_shot(name, own, "dresses") == run
     assert (run / "model.json").stat().st_mtime_ns == before
     system = zero_shot.load(run, Selection(None, "val", "cpu", None, None, None))
     assert len(system.gallery) == 6 and isinstance(system.asker, BestItem) and system.vocabulary is None
@@ -292,28 +292,30 @@ def test_a_run_without_training_is_written_once_for_an_encoder_and_a_category(ow
 
 
 def test_features_that_were_removed_are_extracted_again(own, letters):
-    run = zero_shot.prepare("blind", own, "dresses", device="cpu")
-    features = Path(settings_of(run)["features"])
+    run = zero_shot.prepare_zero_shot("blind", own, "dresses", device="cpu")
+    features = Path(recorded_settings(run)["features"])
     shutil.rmtree(features)
-    assert zero_shot.prepare("blind", own, "dresses", device="cpu") == run
+    assert zero_shot.prepare_zero_shot("blind", own, "dresses", device="cpu") == run
     assert len(FeatureStore(features).ids) == len(Catalog(own, "dresses").all_ids())
 
 
 def test_a_search_without_training_has_its_own_features_also_of_another_folder(own, letters):
-    run = zero_shot.prepare("blind", own, "dresses", device="cpu")
+    run = zero_shot.prepare_zero_shot("blind", own, "dresses", device="cpu")
     check_inputs(Search(run=run, text="a dress", data=own, verify=True))
-    assert data_of(run, own, None, None)[1].root == Path(settings_of(run)["features"])
+    assert data_of(run, own, None, None)[1].root == Path(recorded_settings(run)["features"])
 
 
 def test_the_means_are_those_of_products_and_of_labels(own, letters, shop, seen):
-    run = zero_shot.prepare("letters", own, "dresses", seen.root, device="cpu")
+    run = zero_shot.prepare_zero_shot("letters", own, "dresses", seen.root, device="cpu")
     means = load_file(run / "weights.safetensors")
     words = {word: None for lists in shop.catalog.labels.values() for some in lists for word in some}
     assert torch.allclose(means["texts_D"], Letters().texts(list(words)).mean(0))
     features_ND = seen.items(seen.ids).features_ND[:].float()
     assert torch.allclose(means["products_D"], normalize(features_ND, dim=1).mean(0), atol=1e-5)
-    assert settings_of(run)["features"] == str(seen.root.resolve())
-    blind = load_file(zero_shot.prepare("blind", own, "dresses", device="cpu") / "weights.safetensors")
+    assert recorded_settings(run)["features"] == str(seen.root.resolve())
+    blind = load_file(
+        zero_shot.prepare_zero_shot("blind", own, "dresses", device="cpu") / "weights.safetensors"
+    )
     assert torch.equal(blind["texts_D"], blind["products_D"]) and blind["products_D"].abs().sum() > 0
 
 
@@ -349,7 +351,7 @@ def shop_with_captions(folder, count, of_target):
 @pytest.mark.parametrize(("of_target", "shown"), [(True, 0.0), (False, 2.0)])
 def test_captions_of_people_decide_how_much_the_product_shown_counts(letters, tmp_path, of_target, shown):
     data = shop_with_captions(tmp_path / "data", 100, of_target)
-    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    run = zero_shot.prepare_zero_shot("blind", data, "dresses", device="cpu")
     figures = json.loads((run / "wording.json").read_text())["figures"]
     assert figures["captions"] == 100 and figures["near"] >= figures["without"]
     system = zero_shot.load(run, Selection(None, "train", "cpu", None, None, None))
@@ -368,20 +370,22 @@ def test_captions_of_products_without_features_or_target_do_not_count(letters, t
     odd = [{"candidate": "gone", "target": "p0"}, {"candidate": "p0", "target": "gone"}, {"candidate": "p0"}]
     path.write_text(json.dumps([*pairs, *(pair | {"captions": ["ab"]} for pair in odd)]))
     monkeypatch.setattr(zero_shot, "FEWEST", 99)
-    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    run = zero_shot.prepare_zero_shot("blind", data, "dresses", device="cpu")
     assert json.loads((run / "wording.json").read_text())["figures"]["captions"] == 99
 
 
 def test_a_category_without_captions_has_the_default_weights(letters, tmp_path):
     data = shop_with_captions(tmp_path / "data", 100, True)
     (data / "captions/cap.dress.train.json").unlink()
-    run = zero_shot.prepare("blind", data, "dresses", device="cpu")
+    run = zero_shot.prepare_zero_shot("blind", data, "dresses", device="cpu")
     assert read_run(run, ZeroShotRun).shown == SHOWN
     assert json.loads((run / "wording.json").read_text())["figures"] == {}
 
 
 def test_few_captions_of_people_decide_nothing(letters, tmp_path):
-    run = zero_shot.prepare("blind", shop_with_captions(tmp_path / "data", 99, True), "dresses", device="cpu")
+    run = zero_shot.prepare_zero_shot(
+        "blind", shop_with_captions(tmp_path / "data", 99, True), "dresses", device="cpu"
+    )
     assert read_run(run, ZeroShotRun).shown == SHOWN
     written = json.loads((run / "wording.json").read_text())
     assert written["weights"]["lexical"] == zero_shot.WEIGHTS.lexical and written["figures"] == {}
@@ -390,7 +394,7 @@ def test_few_captions_of_people_decide_nothing(letters, tmp_path):
 @pytest.mark.parametrize("system", [fashion_iq, chatir, zero_shot], ids=lambda system: system.__name__)
 def test_features_are_read_at_once_unless_vectors_are_stored(own, letters, seen, shop, tmp_path, system):
     if system is zero_shot:
-        run = zero_shot.prepare("letters", own, "dresses", seen.root, device="cpu")
+        run = zero_shot.prepare_zero_shot("letters", own, "dresses", seen.root, device="cpu")
     else:
         run = shop.run("encoder" if system is chatir else "retriever")
     for stored in (None, tmp_path / "stored"):
@@ -400,12 +404,12 @@ def test_features_are_read_at_once_unless_vectors_are_stored(own, letters, seen,
 
 def test_search_without_training_needs_a_catalog_and_one_category(own, letters, tmp_path):
     with pytest.raises(UserError, match="give the folder of a catalog with --data"):
-        zero_shot.prepare("letters", None, None)
+        zero_shot.prepare_zero_shot("letters", None, None)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"expected one category in .*, found none; give --category"):
-        zero_shot.prepare("letters", tmp_path / "empty", None)
+        zero_shot.prepare_zero_shot("letters", tmp_path / "empty", None)
 
 
 def test_features_of_another_encoder_are_refused(own, shop, letters):
     with pytest.raises(UserError, match="vectors of a different encoder"):
-        zero_shot.prepare("letters", own, "dresses", shop.store)
+        zero_shot.prepare_zero_shot("letters", own, "dresses", shop.store)

@@ -15,7 +15,7 @@ from fashioniq.files import UserError, checksum
 from fashioniq.loop.messages import Message
 from fashioniq.loop.rollout import rollout
 from fashioniq.runs import search_space
-from fashioniq.runs.training_data import Selection, first_path, settings_of, store_of, version_of
+from fashioniq.runs.training_data import Selection, first_path, recorded_settings, store_of, version_of
 from fashioniq.systems import chatir
 from tests.unit.shop import stated
 
@@ -238,15 +238,15 @@ def test_without_a_catalog_all_images_of_the_store_are_searched_and_nothing_is_a
 
 
 def test_settings_are_those_of_the_file_or_none(tmp_path):
-    assert settings_of(tmp_path) == {}
+    assert recorded_settings(tmp_path) == {}
     (tmp_path / "config.yaml").write_text("data: shop\n")
-    assert settings_of(tmp_path) == {"data": "shop"}
+    assert recorded_settings(tmp_path) == {"data": "shop"}
     (tmp_path / "config.yaml").write_text("[1, 2]")
     with pytest.raises(UserError, match="expected options and values, found list"):
-        settings_of(tmp_path)
+        recorded_settings(tmp_path)
     (tmp_path / "config.yaml").write_text("{")
     with pytest.raises(UserError, match="expected YAML in"):
-        settings_of(tmp_path)
+        recorded_settings(tmp_path)
 
 
 def test_the_version_of_a_run_has_its_day_and_checksum(tmp_path):
