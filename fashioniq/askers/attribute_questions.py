@@ -73,13 +73,15 @@ class Predicted:
         return self.chance_NA[np.asarray(items)]
 
 
-def known(topics: Sequence[Topic], labels: Sequence[list[list[str]]]) -> list[Known]:
+def questions_from_labels(topics: Sequence[Topic], labels: Sequence[list[list[str]]]) -> list[Known]:
     """Create questions from the labels of the products, in order; without labels, answers are "none" and
     "no"."""
     return [Known(topic.question, [topic.answer(lists) for lists in labels]) for topic in topics]
 
 
-def predicted(topics: Sequence[Topic], words: Sequence[str], chance_NA: np.ndarray) -> list[Predicted]:
+def questions_from_chances(
+    topics: Sequence[Topic], words: Sequence[str], chance_NA: np.ndarray
+) -> list[Predicted]:
     """Create questions from attribute probabilities of the products; topics without any of the words are
     skipped.
 

@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fashioniq.askers.attribute_questions import CandidateAware, Known, Predicted, known, predicted
+from fashioniq.askers.attribute_questions import (
+    CandidateAware,
+    Known,
+    Predicted,
+    questions_from_chances,
+    questions_from_labels,
+)
 from fashioniq.askers.language_model import FALLBACK, AllAtOnce, FewShot
 from fashioniq.askers.person import PersonAsks
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
@@ -174,7 +180,9 @@ def answers_of(
     Raises UserError if the features were computed by another predictor, or its words cover too few questions.
     """
     if settings.predictor is None:
-        return known(found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids])
+        return questions_from_labels(
+            found, [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids]
+        )
     store = FeatureStore(settings.features or features_folder(catalog.root, catalog.category, None))
     head, words = head_of(settings.predictor, store)
     items = store.items(ids)
@@ -183,7 +191,7 @@ def answers_of(
             f"{lacking} of the {len(ids)} products in the gallery have no features in {store.root}; extract "
             "them again"
         )
-    made = predicted(found, words, items.embedded(head).sigmoid().numpy().astype(np.float64))
+    made = questions_from_chances(found, words, items.embedded(head).sigmoid().numpy().astype(np.float64))
     if len(made) < settings.rounds:
         raise UserError(
             f"the words of {settings.predictor} answer {len(made)} questions; give --rounds {len(made)} or fewer"

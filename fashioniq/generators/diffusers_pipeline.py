@@ -19,7 +19,7 @@ from PIL import Image
 
 from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, checksum, explaining, refuse_special, why
-from fashioniq.generators.pictures import Generated, PictureRequest, judged
+from fashioniq.generators.pictures import Generated, PictureRequest, checked_picture
 from fashioniq.hub import use_cache_if_offline
 
 _READ = ("model_index.json", "*/*.json", "*/*.safetensors", "*/*.txt", "*/*.model")  # files of a pipeline
@@ -122,7 +122,7 @@ class DiffusersPipeline:
         if not np.isfinite(pixels).all():
             return outcome._replace(status="black", reason="values that are not finite; try another dtype")
         picture = Image.fromarray((pixels * 255).round().astype(np.uint8))
-        return judged(outcome, picture, self.settings.size)
+        return checked_picture(outcome, picture, self.settings.size)
 
     def _sent(self, prompt: str) -> str:
         kept = [_kept(one, prompt, self.settings.tokens) for one in self._tokenizers]

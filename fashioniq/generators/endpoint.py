@@ -15,7 +15,7 @@ import httpx
 from fashioniq.data.images import UnreadableImage, decode_image
 from fashioniq.data.parts import PartInputs
 from fashioniq.files import UserError, one_line
-from fashioniq.generators.pictures import Generated, PictureRequest, judged
+from fashioniq.generators.pictures import Generated, PictureRequest, checked_picture
 from fashioniq.http import Client, Policy, Unfetched, follow, retried
 from fashioniq.llm.endpoint import blocked, is_late, is_retried, key_headers, open_endpoint, reason, refused
 
@@ -105,7 +105,7 @@ class PictureEndpoint:
                 content = base64.b64decode(data.b64_json)
             else:
                 content = await _download(web, data.url, self.retries)
-            return judged(outcome, decode_image(content), self.size)
+            return checked_picture(outcome, decode_image(content), self.size)
         except UnreadableImage as error:
             return outcome._replace(reason=f"unreadable picture: {error}")
         except ValueError:

@@ -57,7 +57,7 @@ def is_black(picture: Image) -> bool:
     return bool(pixels.max() < DARK or pixels.std() < FLAT)
 
 
-def judged(outcome: Generated, picture: Image, size: int | None) -> Generated:
+def checked_picture(outcome: Generated, picture: Image, size: int | None) -> Generated:
     """The outcome with a picture, which has to show something, and to have this size if it is not None."""
     if is_black(picture):
         return outcome._replace(status="black", reason="a picture of one color")

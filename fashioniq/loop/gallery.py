@@ -39,7 +39,7 @@ class SearchEngine(Protocol):
         ...
 
 
-def candidates(wanted: int) -> int:
+def candidate_count(wanted: int) -> int:
     """Number of candidates from which the `wanted` nearest items are chosen."""
     return max(WIDER * wanted, wanted + SPARE)
 
@@ -199,7 +199,7 @@ class Gallery:
         self, index: SearchEngine, query_BD: Tensor, wanted: int, allowed_N: Tensor
     ) -> tuple[Tensor, Tensor] | None:
         """Candidates from the index among allowed items, unordered, with their costs; None if it has too few."""
-        count, wider = candidates(wanted), len(self) / int(allowed_N.sum()) * WIDER
+        count, wider = candidate_count(wanted), len(self) / int(allowed_N.sum()) * WIDER
         while count < len(self):
             item_BK = index(query_BD, count, allowed_N, wider)
             item_BK = item_BK.masked_fill(~allowed_N[item_BK], -1)
@@ -230,7 +230,7 @@ class Gallery:
                 torch.cat([_widened(cost_1K, width) for cost_1K, _ in rows]),
                 torch.cat([_widened(item_1K, width, -1) for _, item_1K in rows]),
             )
-        item_BK = index(query_BD, min(len(self), candidates(wanted)))
+        item_BK = index(query_BD, min(len(self), candidate_count(wanted)))
         cost_BK = self._exact.costs_of_rows(query_BD, None, item_BK).masked_fill(item_BK < 0, float("inf"))
         is_enough = ((item_BK >= 0).sum(1) >= wanted).all()
         return (cost_BK, item_BK) if is_enough else self._exact.best(query_BD, None, wanted)
@@ -246,7 +246,7 @@ class Gallery:
         they are many, too.
         """
         open_N = bonus_N if allowed_N is None else bonus_N.masked_fill(~allowed_N, -float("inf"))
-        bonus_1N, count = bonus_N.unsqueeze(0), min(len(self), candidates(wanted))
+        bonus_1N, count = bonus_N.unsqueeze(0), min(len(self), candidate_count(wanted))
         nearly_P = (open_N >= open_N.max() - NEARLY).nonzero()[:, 0]
         some_K = nearly_P[:: -(-len(nearly_P) // LOOKED_AT)]
         some_K = open_N.topk(count).indices if len(nearly_P) < count else some_K

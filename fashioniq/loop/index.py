@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fashioniq.files import UserError
 from fashioniq.loop.exact import faiss
-from fashioniq.loop.gallery import Gallery, SearchEngine, candidates
+from fashioniq.loop.gallery import Gallery, SearchEngine, candidate_count
 from fashioniq.loop.stored import made_once
 
 LEAST_RECALL = 0.95  # share of the nearest items that an index has to find
@@ -133,7 +133,7 @@ def tuned(
 
 def _recalls(search: SearchEngine, gallery: Gallery, query_QD: Tensor, nearest_QK: Tensor) -> Tensor:
     """Share of the exact neighbors of each query that are among the candidates of `Gallery.top`, Q."""
-    found_QK = search(query_QD, min(len(gallery), candidates(nearest_QK.shape[1])))
+    found_QK = search(query_QD, min(len(gallery), candidate_count(nearest_QK.shape[1])))
     return (nearest_QK.unsqueeze(2) == found_QK.unsqueeze(1)).any(2).double().mean(1)
 
 

@@ -222,6 +222,6 @@ def enqueued(queue_Q: Tensor, item_R: Tensor) -> Tensor:
     return torch.cat([queue_Q, item_R])[-len(queue_Q) :]
 
 
-def candidates(queue_Q: Tensor, item_R: Tensor) -> Tensor:
+def distinct_items(queue_Q: Tensor, item_R: Tensor) -> Tensor:
     """The different items of a queue and of the targets, ascending: every item counts once."""
     return torch.cat([queue_Q[queue_Q >= 0], item_R]).unique()

@@ -14,7 +14,7 @@ from fashioniq.models.layers import BeamSlots, small_embedding
 BEGINNING = 3  # words after which captions that are not promising are given up
 
 
-def finished_leave(device: torch.device) -> bool:
+def drops_finished(device: torch.device) -> bool:
     """Whether finished captions leave the batch: on a CPU, where rows cost time.
 
     On a GPU they cost hardly any, but the host would have to wait for their number after every word.
@@ -24,7 +24,7 @@ def finished_leave(device: torch.device) -> bool:
 
 def _remaining(going_R: Tensor) -> Tensor:
     """Rows of the next step in ascending order: those of captions that are not finished, or all of them."""
-    if finished_leave(going_R.device):
+    if drops_finished(going_R.device):
         return going_R.nonzero()[:, 0]
     return torch.arange(len(going_R), device=going_R.device)
 
@@ -139,12 +139,12 @@ class BaseCaptioner(nn.Module):
                 unfinished_R = begun_RL[:, place] != PAD
                 dropped_R = unfinished_R & ~promising(begun_RL.unflatten(0, (batch, count))).flatten()
                 dropped_R[::count] = False  # the first ones
-                if finished_leave(device):
+                if drops_finished(device):
                     going_R = going_R[~dropped_R[row_R[going_R]]]
             if not len(going_R):
                 break
             word_R, row_R, beginning_R = word_R[going_R], row_R[going_R], beginning_R[going_R]
-            if finished_leave(device):
+            if drops_finished(device):
                 code_N, beginning_R = torch.unique(
                     beginning_R * self.vocabulary + word_R, return_inverse=True
                 )

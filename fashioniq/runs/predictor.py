@@ -77,7 +77,7 @@ def _check_origin(store: FeatureStore, predictor: Path) -> None:
         )
 
 
-def predicted(
+def predicted_features(
     settings: ExtractFeatures, products: Products, run: Path, bfloat16: bool
 ) -> tuple[Contents, PictureSource]:
     """Vectors and attributes of products, as the source of a feature store.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fashioniq.askers.attribute_questions import CandidateAware, known
+from fashioniq.askers.attribute_questions import CandidateAware, questions_from_labels
 from fashioniq.askers.limited import Limited
 from fashioniq.askers.recorded import RecordedOffers
 from fashioniq.config import EvalChatIR
@@ -105,7 +105,7 @@ def _asker(catalog: Catalog | None, ids: list[str]) -> Limited:
     if catalog is None or not topics:
         return Limited(None, 0)
     labels = [catalog.labels.get(name, [[]] * ATTRIBUTE_LISTS) for name in ids]
-    return Limited(CandidateAware(known(topics, labels), CANDIDATES), len(topics))
+    return Limited(CandidateAware(questions_from_labels(topics, labels), CANDIDATES), len(topics))
 
 
 Wrap = Callable[

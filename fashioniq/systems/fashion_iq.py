@@ -30,7 +30,7 @@ from fashioniq.runs.training_data import Selection, data_of
 from fashioniq.runs.wording import with_words_of
 from fashioniq.systems.recorded_sessions import BatchOf, check_sessions, recorded_dialogs, session_tasks
 from fashioniq.users.by_name import named_user
-from fashioniq.users.noisy import NoisyUser, chances
+from fashioniq.users.noisy import NoisyUser, noise_draws
 
 
 def load(run: Path, chosen: Selection) -> System:
@@ -146,7 +146,7 @@ def _simulated(options: EvalDialogs, parts: EvaluationInputs) -> DialogPlan:
     else:
         user, of_user, max_words = _captioner(options, parts)
     if options.word_noise:
-        chance_TNL = chances(options.seed, options.turns, len(items), max_words, parts.device)
+        chance_TNL = noise_draws(options.seed, options.turns, len(items), max_words, parts.device)
         user = NoisyUser(user, options.word_noise, parts.vocabulary, chance_TNL)
     first_N = _first_shown(len(items), options.seed).to(parts.device)
 

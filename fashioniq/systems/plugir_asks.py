@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fashioniq.askers.attribute_questions import known
+from fashioniq.askers.attribute_questions import questions_from_labels
 from fashioniq.askers.language_model import LONGEST
 from fashioniq.askers.plugir import AboutCandidates, ByLanguageModel, FromLabels, Propose
 from fashioniq.config import EvalPlugIR
@@ -57,7 +57,7 @@ def build(options: EvalPlugIR) -> list[Task]:
         )
     else:
         propose = FromLabels(
-            known(describer.topics, of_items),
+            questions_from_labels(describer.topics, of_items),
             lambda question, said: bool(set(describer.read(said)).intersection(words_of[question])),
             context=parts["context"],
             filtered=parts["filter"],

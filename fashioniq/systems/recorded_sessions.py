@@ -16,7 +16,7 @@ from fashioniq.files import UserError
 from fashioniq.loop.rollout import System
 from fashioniq.loop.task import Batch, Task
 from fashioniq.runs.evaluation_inputs import EvaluationInputs, facts_of_dialogs
-from fashioniq.users.noisy import chances, corrupt, negation
+from fashioniq.users.noisy import corrupt, negation, noise_draws
 from fashioniq.users.recorded import RecordedReplies
 
 BatchOf = Callable[[System, Sequence[int]], Batch]  # the dialogs with these numbers
@@ -102,7 +102,7 @@ def recorded_dialogs(
     target_N = torch.tensor([position_of[target] for target, _ in dialogs], device=parts.device)
     words_RL = parts.vocabulary.encode([system.corrected(text) for _, text in steps], max_words)
     if options.word_noise:
-        chance_NTL = chances(options.seed, turns, len(dialogs), max_words).transpose(0, 1)
+        chance_NTL = noise_draws(options.seed, turns, len(dialogs), max_words).transpose(0, 1)
         chance_RL = chance_NTL.reshape(words_RL.shape)
         words_RL = corrupt(words_RL, options.word_noise, chance_RL, negation(parts.vocabulary))
     words_NTL = words_RL.view(-1, turns, max_words).to(parts.device)

@@ -37,7 +37,7 @@ from fashioniq.training.folder import alone, begin_run, folder_of
 from fashioniq.training.linear import fit_listener, two_halves
 from fashioniq.training.linear_run import linear_facts
 from fashioniq.training.processes import FusedTraining, mean_over_processes, stepwise
-from fashioniq.training.verdict import advice, of_captioner
+from fashioniq.training.verdict import advice, captioner_verdict
 from fashioniq.users.pragmatic import Listener
 
 RELEASED = 5  # epochs from one validation to the next in the released code, which selects by BLEU-3
@@ -99,7 +99,7 @@ def train_captioner(settings: TrainCaptioner) -> tuple[Path, str, str]:
     val = TensorDataset(reference_N, target_N, torch.arange(len(reference_N)))
     captions = int((train[2][:, :, 0] != PAD).sum())
     pairs_a_step = max(1, round(settings.batch_size * len(train[2]) / captions))
-    batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=put_together)
+    batches = loaders(TensorDataset(*train), val, pairs_a_step, settings.seed, collate=collate_pairs)
     every = RELEASED if settings.select == "BLEU-3" else 1
     best = fit(
         module, model, batches, run=folder, settings=settings, facts=facts, monitor="val_score", every=every
@@ -157,7 +157,7 @@ def _verdict(percentile_of_captioner: float, judge: Listener, pairs: Sequence[Pa
     people = [(pair.candidate, pair.captions[0], str(pair.target)) for pair in pairs]
     silent = [(shown, "", target) for shown, _, target in people]
     by_people, by_none = (percentile(judge.ranks(said, items), len(items)) for said in (people, silent))
-    return of_captioner(percentile_of_captioner, by_people, by_none, len(pairs))
+    return captioner_verdict(percentile_of_captioner, by_people, by_none, len(pairs))
 
 
 def _print_unknown(vocabulary: Vocabulary, texts: list[str]) -> None:
@@ -192,7 +192,7 @@ def caption_examples(
     return reference_N, torch.tensor([position_of[str(pair.target)] for pair in captioned]), words_NKL
 
 
-def put_together(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
+def collate_pairs(examples: list[tuple[Tensor, Tensor, Tensor]]) -> list[Tensor]:
     """Collate pairs into a batch, trimmed to its largest number of captions per pair and longest caption."""
     reference_B, target_B, words_BKL = (torch.stack(parts) for parts in zip(*examples, strict=True))
     there_KL = (words_BKL != PAD).any(0)

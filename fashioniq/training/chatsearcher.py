@@ -21,7 +21,7 @@ from fashioniq.metrics.measures import percentile, recall_at
 from fashioniq.models.chat_tokens import VISION, ChatTokens, TokenBatch, Tokenized
 from fashioniq.models.chatsearcher import (
     ChatSearcher,
-    candidates,
+    distinct_items,
     enqueued,
     image_loss,
 )
@@ -110,7 +110,7 @@ class ChatSearcherTraining(pl.LightningModule):
         if self.negatives == "full":
             return self.train_items
         queue_Q = self.queue_Q.cpu() if self.negatives == "queue" else item_R[:0]
-        return candidates(queue_Q, item_R)
+        return distinct_items(queue_Q, item_R)
 
     def on_validation_epoch_start(self) -> None:
         with torch.no_grad():

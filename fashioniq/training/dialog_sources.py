@@ -24,7 +24,7 @@ from fashioniq.training.processes import (
     rank_and_count,
     shared_out,
 )
-from fashioniq.users.noisy import NoisyUser, chances
+from fashioniq.users.noisy import NoisyUser, noise_draws
 from fashioniq.users.recorded import RecordedReplies
 
 SIMILAR = 100  # products from which a similar first product is drawn
@@ -85,7 +85,7 @@ class DialogSimulation:
         seed = self.seed if split == "val" else epoch_seed(self.seed, epoch)
         user = self.make_user(split, items, seed)
         if self.word_noise:
-            chance = chances(seed, self.turns, len(items), self.max_words, device)
+            chance = noise_draws(seed, self.turns, len(items), self.max_words, device)
             user = NoisyUser(user, self.word_noise, self.vocabulary, chance)
         self.users[split] = user
         if self.similar_first and split == "train":

@@ -90,7 +90,7 @@ def train_generator(settings: TrainGenerator) -> TrainedGenerator:
     about = read_run(folder, GeneratorRun)
     if judge:
         known = [_product(train, row, words) for row in _spread(len(train), FITTED_ON)]
-        figures = evaluate(judge, known, samples)
+        figures = evaluate_generator(judge, known, samples)
         about = msgspec.structs.replace(about, evaluation={"predictor": str(settings.predictor)} | figures)
         write_run(folder, about)
     return TrainedGenerator(folder, about, [samples[row] for row in _spread(len(samples), ON_SHEET)])
@@ -151,7 +151,7 @@ class Judge:
         return PromptWords(self.words, self.types).encode(lists)
 
 
-def evaluate(
+def evaluate_generator(
     judge: Judge, known: Sequence[tuple[Image.Image, Sequence[str]]], samples: Sequence[GeneratedPair]
 ) -> dict[str, Any]:
     """Shares of the words of `samples` that the judge finds: in real pictures, in generated ones, and in generated
@@ -182,7 +182,7 @@ NOISY = (
 )
 
 
-def averaging(step: int) -> float:
+def ema_decay(step: int) -> float:
     """Decay of the averaged weights after a number of steps: the first weights are forgotten soon."""
     return min(DECAY, (1 + step) / (10 + step))
 
@@ -218,7 +218,7 @@ class GeneratorTraining(FusedTraining):
 
     @torch.no_grad()
     def on_before_zero_grad(self, optimizer: Any) -> None:
-        weight = 1 - averaging(self.global_step)
+        weight = 1 - ema_decay(self.global_step)
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), weight)
 
     def on_validation_epoch_start(self) -> None:

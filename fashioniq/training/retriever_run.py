@@ -38,7 +38,7 @@ from fashioniq.training.linear_run import fit_to_captions
 from fashioniq.training.losses import turn_loss
 from fashioniq.training.retriever import DialogsInTurn, PolicyTraining, RetrieverTraining
 from fashioniq.training.users import TrainingUsers, training_users
-from fashioniq.training.verdict import advice, floor_of, of_retriever
+from fashioniq.training.verdict import advice, floor_of, retriever_verdict
 from fashioniq.training.wording import HALFWAY, TRAINED, fit_wording
 
 Settings = TrainRetriever | TrainComposer
@@ -144,7 +144,7 @@ def train_retriever(settings: TrainRetriever, live: Live | None = None) -> str:
         flush=True,
     )
     asker = BestItem(settings.exclude_shown)
-    best, verdict = train(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
+    best, verdict = fit_retriever(settings, folder, model, sources, facts, asker=asker, halfway=halfway)
     return f"{best}; users: {', '.join(users.names)}\n{words}{verdict}{helpful}"
 
 
@@ -217,7 +217,7 @@ def new_retriever(
     return model, sizes
 
 
-def train(
+def fit_retriever(
     settings: Settings,
     folder: Path,
     model: BaseRetriever,
@@ -262,7 +262,7 @@ def train(
     recall = {key.removeprefix("val_R@10_"): value for key, value in best.items() if "R@10" in key}
     users = {user: value for user, value in recall.items() if not user.isdigit()}
     recorded = next((one.recorded["val"] for one in sources if type(one) is RecordedDialogs), None)
-    verdict = of_retriever(
+    verdict = retriever_verdict(
         best[f"val_P_{turns}"],
         source.validated,
         users or {sources[0].name: recall[str(turns)]},

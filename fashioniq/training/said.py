@@ -51,7 +51,7 @@ class StatedLabels(NamedTuple):
     hues: Says
 
 
-def said_of(catalog: Catalog, items: Items, pairs: Sequence[Pair], pixels: Says) -> StatedLabels:
+def read_stated_labels(catalog: Catalog, items: Items, pairs: Sequence[Pair], pixels: Says) -> StatedLabels:
     """What captions of pairs say of their targets, and `pixels` of colors, in families that the catalog does not label.
 
     Where a caption names a color of a product, its pixels do not count.
@@ -149,7 +149,7 @@ def _families(catalog: Catalog, ids: Sequence[str]) -> set[str]:
     }
 
 
-def with_said(model: LabelModel, said: StatedLabels, items: Items) -> LabelModel:
+def with_stated_labels(model: LabelModel, said: StatedLabels, items: Items) -> LabelModel:
     """A model of labels that has, after its own, those that were said: fitted to what was said of the products."""
     if not said.kinds:
         return model
@@ -159,7 +159,7 @@ def with_said(model: LabelModel, said: StatedLabels, items: Items) -> LabelModel
     else:
         own.standardize(items.features_ND[:: -(-len(items) // MOST)].cpu())
     row_S = torch.tensor([items.positions[name] for name in said.ids])
-    solve(own, items.features_ND[row_S].cpu(), said.has_SL, DECAY, said.known_SL)
+    fit_label_model(own, items.features_ND[row_S].cpu(), said.has_SL, DECAY, said.known_SL)
     both = LabelModel(model.mean_D.shape[0], before + len(said.kinds))
     both.mean_D, both.spread_D = own.mean_D, own.spread_D
     both.linear.weight.data = torch.cat([model.linear.weight.data, own.linear.weight.data])
@@ -167,7 +167,7 @@ def with_said(model: LabelModel, said: StatedLabels, items: Items) -> LabelModel
     return both
 
 
-def solve(
+def fit_label_model(
     model: LabelModel, features_ND: Tensor, has_NL: Tensor, decay: float, known_NL: Tensor | None = None
 ) -> None:
     """Fit a model of labels to products that have them or not, and, with `known_NL`, of which only some are known."""

@@ -63,7 +63,7 @@ def sessions_of(folders: Sequence[str], category: str, items: Items) -> dict[str
     return {name: sessions_among(Path(name), category, items.positions) for name in folders}
 
 
-def check(settings: TrainRetriever, names: list[str], sessions: Collection[str]) -> None:
+def check_user_options(settings: TrainRetriever, names: list[str], sessions: Collection[str]) -> None:
     """Raise UserError for sessions alone, and for an option that a policy needs or that only simulated users have."""
     policy = settings.stage == "policy"
     refuse(

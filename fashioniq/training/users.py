@@ -37,7 +37,13 @@ from fashioniq.training.dialog_sources import (
     Source,
 )
 from fashioniq.training.linear import MAX_WORDS as MOST_WORDS, Example, examples_of
-from fashioniq.training.user_names import SESSIONS, check, folders_of_sessions, names_of, sessions_of
+from fashioniq.training.user_names import (
+    SESSIONS,
+    check_user_options,
+    folders_of_sessions,
+    names_of,
+    sessions_of,
+)
 from fashioniq.users.by_name import WordedUser, named_user
 from fashioniq.users.captioner import Simulator
 from fashioniq.users.describing import DescribingUser
@@ -84,7 +90,7 @@ def training_users(settings: TrainRetriever, catalog: Catalog, store: FeatureSto
     if settings.captioner and str(settings.captioner) not in names:
         print(f"note: {settings.captioner} is not used, because --users names no captioner")
     folders = folders_of_sessions(names)
-    check(settings, names, folders)
+    check_user_options(settings, names, folders)
     simulators = _load_captioners([name for name in names if name not in folders], settings, catalog, store)
     items = {split: split_items(catalog, store, split) for split in ("train", "val")}
     sessions = sessions_of(folders, catalog.category, items["train"])

@@ -20,7 +20,7 @@ SHARE = 0.8  # share of what people's captions add to the product shown, from wh
 LITTLE = 0.25  # the same share, below which it is weak
 
 
-def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:
+def captioner_verdict(p: float, people: float, alone: float, pairs: int) -> str:
     """Whether captions lead a listener to the target, by its P on val with them, with people's captions, and with the
     product shown alone.
     """
@@ -34,7 +34,7 @@ def of_captioner(p: float, people: float, alone: float, pairs: int) -> str:
     return f"good: its captions say about as much as the recorded ones ({beside})"
 
 
-def of_retriever(
+def retriever_verdict(
     p: float, dialogs: int, recall: Mapping[str, float], products: int, floor: float | None
 ) -> str:
     """Whether a retriever understands its users, by P on val after the last turn and by R@10 with each user.

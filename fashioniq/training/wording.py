@@ -20,7 +20,14 @@ from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.runs.weights import save_wording
 from fashioniq.training.linear import examples_of, fit_ridge, new_linear
-from fashioniq.training.said import MOST, Says, colors_by_pixels, said_of, solve, with_said
+from fashioniq.training.said import (
+    MOST,
+    Says,
+    colors_by_pixels,
+    fit_label_model,
+    read_stated_labels,
+    with_stated_labels,
+)
 
 LEAST = 5  # products with a label
 DECAYS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # weight decay of the model of labels
@@ -48,8 +55,8 @@ def fit_wording(
     labels = label_vocabulary(catalog.labels, items.ids, LEAST)
     pixels = colors_by_pixels(catalog, items.ids)
     with torch.random.fork_rng(devices=[]):  # new modules draw weights
-        said = said_of(catalog, items, pairs, pixels)
-        model = with_said(fit_labels(catalog, items, labels, seed), said, items)
+        said = read_stated_labels(catalog, items, pairs, pixels)
+        model = with_stated_labels(fit_labels(catalog, items, labels, seed), said, items)
         weights, figures = fit_weights(catalog, items, pairs, vocabulary, seed, pixels=pixels, share=share)
     known = [*labels, *said.kinds]
     about = WordingRun(weights=weights, labels=known, figures=figures, said=said.kinds, hues=said.hues)
@@ -76,11 +83,11 @@ def fit_labels(catalog: Catalog, items: Items, labels: Sequence[str], seed: int)
     held_out, rest = order[:cut], order[cut:]
     losses = {}
     for decay in DECAYS:
-        solve(model, features_ND[rest], has_NL[rest], decay)
+        fit_label_model(model, features_ND[rest], has_NL[rest], decay)
         with torch.no_grad():
             loss = F.binary_cross_entropy_with_logits(model(features_ND[held_out]), has_NL[held_out])
         losses[decay] = float(loss)
-    solve(model, features_ND, has_NL, min(losses, key=lambda decay: losses[decay]))
+    fit_label_model(model, features_ND, has_NL, min(losses, key=lambda decay: losses[decay]))
     return model
 
 
@@ -112,8 +119,8 @@ def fit_weights(
     examples = examples_of(rest)
     model = new_linear(examples, vocabulary, items.features_ND.shape[1])
     fit_ridge(model, examples, items, vocabulary)
-    said = said_of(catalog, items, rest, pixels)
-    of_labels = with_said(LabelModel(items.features_ND.shape[1], 0), said, items)
+    said = read_stated_labels(catalog, items, rest, pixels)
+    of_labels = with_stated_labels(LabelModel(items.features_ND.shape[1], 0), said, items)
     by_sight = SeenLabels(of_labels, list(said.kinds), items, said.hues)
     wording = Wording.of(catalog, items.ids, vocabulary, Weights(), by_sight, said=said.kinds)
     position_of, vectors_ND = items.positions, items.embedded(model.embed_images).cpu()

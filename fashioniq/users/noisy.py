@@ -13,7 +13,7 @@ NEGATIONS = ("not", "no")
 class NoisyUser:
     """Wrapper of a user that corrupts a share `noise` of its words (see `corrupt`).
 
-    The noise depends on target and turn through `chance_TNL` (see `chances`), so it is the same for every
+    The noise depends on target and turn through `chance_TNL` (see `noise_draws`), so it is the same for every
     retriever.
     """
 
@@ -33,7 +33,9 @@ def negation(vocabulary: Vocabulary) -> int | None:
     return vocabulary.words.index(known[0]) if known else None
 
 
-def chances(seed: int, turns: int, dialogs: int, words: int, device: torch.device | str = "cpu") -> Tensor:
+def noise_draws(
+    seed: int, turns: int, dialogs: int, words: int, device: torch.device | str = "cpu"
+) -> Tensor:
     """Draw uniform numbers of [0, 1) for `corrupt`, one per word, T×N×L; earlier turns do not depend on T."""
     # `seed` alone is used for the first candidates, so the noise needs another stream.
     drawn = np.random.default_rng((seed, 1)).random((turns, dialogs, words), dtype=np.float32)

@@ -14,8 +14,8 @@ from fashioniq.askers.attribute_questions import (
     Known,
     Predicted,
     information_gain,
-    known,
-    predicted,
+    questions_from_chances,
+    questions_from_labels,
 )
 from fashioniq.askers.language_model import FALLBACK, LONGEST, AllAtOnce, FewShot, clean_question
 from fashioniq.askers.recorded import fixed_questions, recorded_questions
@@ -218,7 +218,9 @@ def test_probabilities_of_words_become_those_of_answers():
         Topic("belt?", ("belt",), True),
         Topic("bow?", ("bow",), True),
     ]
-    color, belt = predicted(topics, ["belt", "blue", "red"], np.array([[0.3, 0.5, 0.5], [0.0, 0.0, 0.0]]))
+    color, belt = questions_from_chances(
+        topics, ["belt", "blue", "red"], np.array([[0.3, 0.5, 0.5], [0.0, 0.0, 0.0]])
+    )
     np.testing.assert_allclose(color.chances([0, 1]), [[0.375, 0.375, 0.25], [0, 0, 1]])
     np.testing.assert_allclose(belt.chances([1, 0]), [[0, 1], [0.3, 0.7]])
 
@@ -280,7 +282,7 @@ def test_on_the_sample_it_finds_products_in_fewer_questions_than_the_fixed_order
     catalog = Catalog(sample, "dresses")
     ids = catalog.all_ids()
     topics = topics_of(catalog.labels, ids)
-    answers = known(topics, [catalog.labels[name] for name in ids])
+    answers = questions_from_labels(topics, [catalog.labels[name] for name in ids])
     answer_of = {topic.question: topic.answers for topic in answers}
 
     def oracle(dialogues):

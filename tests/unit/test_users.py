@@ -14,7 +14,7 @@ from fashioniq.models.linear import LinearRetriever
 from fashioniq.users import pragmatic as pragmatic_user
 from fashioniq.users.by_name import WordedUser
 from fashioniq.users.captioner import CaptionerUser
-from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.noisy import NoisyUser, corrupt, negation, noise_draws
 from fashioniq.users.pragmatic import Listener, PragmaticUser
 from fashioniq.users.recorded import RecordedReplies
 from fashioniq.users.remembering import RememberingUser
@@ -306,15 +306,15 @@ def parrot():
 
 
 def test_fixed_errors_belong_to_the_dialog_and_its_turn(parrot):
-    user = NoisyUser(parrot, 0.5, TALK, chances(seed=0, turns=3, dialogs=50, words=8))
+    user = NoisyUser(parrot, 0.5, TALK, noise_draws(seed=0, turns=3, dialogs=50, words=8))
     all_BL = user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 1).words_BL
     some_B = torch.tensor([31, 4, 17])
     assert torch.equal(
         user.reply(some_B, Message(item_B=torch.ones(3)), 1).words_BL, all_BL[some_B]
     )  # whatever the batch and the offer
     assert not torch.equal(user.reply(torch.arange(50), Message(item_B=torch.zeros(50)), 2).words_BL, all_BL)
-    assert torch.equal(chances(0, 3, 50, 8)[:2], chances(0, 2, 50, 8)) and not torch.equal(
-        chances(0, 1, 50, 8), chances(1, 1, 50, 8)
+    assert torch.equal(noise_draws(0, 3, 50, 8)[:2], noise_draws(0, 2, 50, 8)) and not torch.equal(
+        noise_draws(0, 1, 50, 8), noise_draws(1, 1, 50, 8)
     )
 
 

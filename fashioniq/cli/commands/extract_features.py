@@ -16,7 +16,7 @@ from fashioniq.features.writer import Extract, words_to_keep
 from fashioniq.files import UserError
 from fashioniq.models.device import pick_device
 from fashioniq.models.encoder import has_bfloat16
-from fashioniq.runs.predictor import predicted
+from fashioniq.runs.predictor import predicted_features
 
 
 def run(settings: ExtractFeatures) -> FeatureStore:
@@ -53,7 +53,7 @@ def _source(
     device = pick_device(settings.device)
     bfloat16 = settings.precision == "bfloat16" or (settings.precision == "auto" and has_bfloat16(device))
     if settings.predictor:
-        return predicted(settings, products, settings.predictor, bfloat16)
+        return predicted_features(settings, products, settings.predictor, bfloat16)
     encoder = encoders.load(
         settings.encoder,
         weights=settings.weights,

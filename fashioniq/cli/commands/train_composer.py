@@ -12,7 +12,7 @@ from fashioniq.runs import RetrieverRun
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import model_facts
 from fashioniq.training.folder import Trained, alone, begin_run, folder_of
-from fashioniq.training.retriever_run import coverage_of, new_retriever, train
+from fashioniq.training.retriever_run import coverage_of, fit_retriever, new_retriever
 from fashioniq.training.users import MAX_WORDS
 from fashioniq.training.verdict import advice
 from fashioniq.training.wording import fit_wording
@@ -67,7 +67,7 @@ def _train(settings: TrainComposer) -> Trained[RetrieverRun]:
             fit_wording(folder, catalog, items["train"], pairs["train"], vocabulary, seed=settings.seed)
             + "\n"
         )
-    best, verdict = train(settings, folder, model, [source], facts, asker=BestItem())
+    best, verdict = fit_retriever(settings, folder, model, [source], facts, asker=BestItem())
     print(f"{best}, {len(recorded['val'])} recorded captions")
     print(f"{words}{verdict}{helpful}")
     return Trained.of(settings, RetrieverRun)

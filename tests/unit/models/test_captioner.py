@@ -281,7 +281,7 @@ def test_captions_that_stay_after_their_end_say_the_same(captioner, monkeypatch)
         )
 
     expected = said()
-    monkeypatch.setattr(decoding, "finished_leave", lambda device: False)
+    monkeypatch.setattr(decoding, "drops_finished", lambda device: False)
     assert all(torch.equal(one, other) for one, other in zip(said(), expected, strict=True))
     assert len((expected[0] != PAD).sum(1).unique()) > 1
 

@@ -27,7 +27,7 @@ from fashioniq.systems import fashion_iq, fashion_iq_dar
 from fashioniq.systems.fashion_iq_dar import wanted
 from fashioniq.users.by_name import WordedUser, users_of_catalog
 from fashioniq.users.describing import DescribingUser
-from fashioniq.users.noisy import NoisyUser, chances, corrupt, negation
+from fashioniq.users.noisy import NoisyUser, corrupt, negation, noise_draws
 from tests.unit.shop import stated
 
 
@@ -111,7 +111,7 @@ def test_noise_is_that_of_the_seed_for_each_target_and_turn(options_of):
     target_B = torch.tensor([2, 5])
     first = noisy.batch([2, 5]).first
     words_BL = own.reply(target_B, first, 1).words_BL
-    chance_TNL = chances(3, 3, 6, words_BL.shape[1])
+    chance_TNL = noise_draws(3, 3, 6, words_BL.shape[1])
     vocabulary = noisy.batch([2]).system.vocabulary
     found = corrupt(words_BL, 0.5, chance_TNL[1, target_B], negation(vocabulary))
     assert torch.equal(user.reply(target_B, first, 1).words_BL, found)
@@ -174,7 +174,7 @@ def test_noise_in_recorded_pairs_leaves_no_text(options_of):
     rows = range(task.count)
     words_NL = plain.batch(rows).user.reply(None, None, 0).words_BL
     reply = task.batch(rows).user.reply(None, None, 0)
-    chance_NL = chances(2, 1, *words_NL.shape)[0]
+    chance_NL = noise_draws(2, 1, *words_NL.shape)[0]
     vocabulary = plain.batch([0]).system.vocabulary
     assert torch.equal(reply.words_BL, corrupt(words_NL, 0.5, chance_NL, negation(vocabulary)))
     assert reply.texts is None and stated(task)["errors"] == 0.5
@@ -255,7 +255,7 @@ def test_noise_in_sessions_is_drawn_by_session_and_turn(options_of, sessions):
     [noisy, _] = fashion_iq.build(replace(options, word_noise=0.5, seed=4))
     own, user = plain.batch([0, 1]).user, noisy.batch([0, 1]).user
     vocabulary = plain.batch([0]).system.vocabulary
-    chance_TNL = chances(4, 2, 2, 16)
+    chance_TNL = noise_draws(4, 2, 2, 16)
     for turn in range(2):
         reply = user.reply(None, None, turn)
         words_BL = own.reply(None, None, turn).words_BL

@@ -8,7 +8,7 @@ from fashioniq.language.statements import StatementCheck
 from fashioniq.metrics.captions import bleu
 from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig
-from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
+from fashioniq.training.captioner import CaptionerTraining, caption_examples, collate_pairs
 from fashioniq.training.linear import fit_listener
 
 SHAPES, COLOURS = (
@@ -49,10 +49,10 @@ def test_the_captions_of_a_pair_are_framed_by_start_and_end_and_padded_where_oth
         [[START, 5, END, PAD, PAD], [PAD] * 5],
     )
     assert words_NKL.tolist() == [first, second]
-    _, _, trimmed_BKL = put_together([(reference_N[1], target_N[1], words_NKL[1])])
+    _, _, trimmed_BKL = collate_pairs([(reference_N[1], target_N[1], words_NKL[1])])
     assert trimmed_BKL.tolist() == [[[START, 5, END]]]
     three = list(zip(reference_N[[1, 1, 1]], target_N[[1, 1, 1]], words_NKL[[1, 1, 1]], strict=True))
-    assert put_together(three)[2].tolist() == [[[START, 5, END]]] * 3
+    assert collate_pairs(three)[2].tolist() == [[[START, 5, END]]] * 3
 
 
 def test_captions_are_true_by_the_labels_of_their_targets(monkeypatch):

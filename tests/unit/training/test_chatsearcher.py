@@ -11,7 +11,7 @@ from fashioniq.data.conversation_records import ConversationTurn, Text, TurnPict
 from fashioniq.data.words import Vocabulary
 from fashioniq.features.frozen import FrozenFeatures
 from fashioniq.models.chat_tokens import VISION
-from fashioniq.models.chatsearcher import candidates, enqueued
+from fashioniq.models.chatsearcher import distinct_items, enqueued
 from fashioniq.models.configs import ChatSearcherConfig
 from fashioniq.runs.trained import new_chatsearcher
 from fashioniq.training.chatsearcher import ChatSearcherTraining, predicted
@@ -150,7 +150,7 @@ def test_the_newest_pictures_come_in_and_the_oldest_leave():
 
 def test_an_item_is_no_negative_of_itself_however_often_it_is_in_the_queue():
     queue = torch.tensor([-1, 5, 5, 2, 5])
-    assert candidates(queue, torch.tensor([5, 7])).tolist() == [2, 5, 7]
+    assert distinct_items(queue, torch.tensor([5, 7])).tolist() == [2, 5, 7]
     module = training(queue=8)
     asked = module.tokens.collate(
         [module.tokens.conversation((ConversationTurn("user", (Text("w3"),)),), POSITIONS, "5")]

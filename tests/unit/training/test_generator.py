@@ -18,7 +18,7 @@ from fashioniq.metrics.found_words import families
 from fashioniq.models.denoiser import NOISE_STEPS, Denoiser, noise_schedule, sample
 from fashioniq.runs.predictor import PictureFeatures
 from fashioniq.training import generator
-from fashioniq.training.generator import GeneratorTraining, Judge, averaging, draw_times, evaluate
+from fashioniq.training.generator import GeneratorTraining, Judge, draw_times, ema_decay, evaluate_generator
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def module():
 
 
 def test_the_average_follows_the_weights_quickly_at_first():
-    assert averaging(0) == pytest.approx(0.1) and averaging(10**6) == 0.999
+    assert ema_decay(0) == pytest.approx(0.1) and ema_decay(10**6) == 0.999
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -96,7 +96,7 @@ def test_generated_pictures_are_judged_by_their_own_words_beside_those_of_other_
         GeneratedPair(["blue"], BLUE, None),  # failed
         GeneratedPair(["blue"], BLUE, BLUE),
     ]
-    found = evaluate(Seeing(), known, samples)
+    found = evaluate_generator(Seeing(), known, samples)
     assert families(Seeing.words, Seeing.types) == ["what color is it?"] * 3
     assert found["products"] == 4
     # in the control, the second product has the picture of the first, and the last the one that failed
@@ -112,7 +112,7 @@ def test_a_picture_that_failed_is_judged_as_one_that_is_all_black(monkeypatch):
 
     monkeypatch.setattr(judge, "score", score)
     samples = [GeneratedPair(["red"], RED, None)]
-    evaluate(judge, [(RED, ["red"])], samples)
+    evaluate_generator(judge, [(RED, ["red"])], samples)
     (generated,) = seen[-1]
     assert generated.shape == (3, 6, 6) and not generated.any()
 

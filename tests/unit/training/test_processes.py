@@ -15,7 +15,7 @@ from fashioniq.models.captioner import Captioner
 from fashioniq.models.configs import CaptionerConfig, RetrieverConfig
 from fashioniq.models.retriever import DialogRetriever
 from fashioniq.training import processes
-from fashioniq.training.captioner import CaptionerTraining, caption_examples, put_together
+from fashioniq.training.captioner import CaptionerTraining, caption_examples, collate_pairs
 from fashioniq.training.dialog_sources import RecordedDialogs, RecordedTurns
 from fashioniq.training.fitting import fit, loaders
 from fashioniq.training.losses import turn_loss
@@ -60,7 +60,7 @@ def train(run, kind, loss="triplet", word_noise=0.0, batch=8, devices=1, strateg
             TensorDataset(reference_N, target_N, words_NKL),
             TensorDataset(reference_N, target_N, torch.arange(N)),
         )
-        batches = loaders(*data, batch // devices, 0, collate=put_together)
+        batches = loaders(*data, batch // devices, 0, collate=collate_pairs)
     else:
         settings, monitor = TrainRetriever(**common), "val_score"
         model = DialogRetriever(RetrieverConfig(**SIZES, attention="both-ways"), **OF_DATA)

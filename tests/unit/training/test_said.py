@@ -25,9 +25,9 @@ from fashioniq.training.said import (
     _families,
     _hues,
     colors_by_pixels,
-    said_of,
-    solve,
-    with_said,
+    fit_label_model,
+    read_stated_labels,
+    with_stated_labels,
 )
 
 IDS = [f"p{number}" for number in range(60)]
@@ -80,7 +80,7 @@ def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
         Pair("p50", "p0", ("is red",)),
         Pair("p51", "p0", ("has long sleeves, and is not black",)),
     ]
-    said = said_of(catalog_of(), items(), pairs, {})
+    said = read_stated_labels(catalog_of(), items(), pairs, {})
     colors = {"red": False, "navy blue": False, "blue": False, "black": False}
     assert says(said, "p50") == colors | {"red": True}
     assert says(said, "p51") == {"long sleeve": True, "sleeveless": False, "black": False}
@@ -97,18 +97,23 @@ def test_a_caption_says_what_its_target_has_and_of_the_same_family_what_not():
 def test_a_label_that_any_caption_asserts_is_not_denied_by_another():
     captions = ("is red", "is not red")
     pairs = [*PAIRS, Pair("p50", "p0", captions), Pair("p51", "p0", captions[::-1])]
-    said = said_of(catalog_of(), items(), pairs, {})
+    said = read_stated_labels(catalog_of(), items(), pairs, {})
     assert says(said, "p50")["red"] and says(said, "p51")["red"]
 
 
 def test_comparisons_alternatives_and_rare_labels_say_nothing():
     pairs = [Pair(name, "p0", ("is darker", "red or black")) for name in IDS[1:9]]
-    assert said_of(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))], {}).kinds == {}
+    assert (
+        read_stated_labels(catalog_of(), items(), [*pairs, Pair("p9", "p0", ("is purple",))], {}).kinds == {}
+    )
 
 
 def test_families_that_the_catalog_labels_are_left_to_it():
     labels = {name: [["dress"], ["green"], [], [], [], []] for name in IDS}
-    assert set(said_of(catalog_of(labels), items(), PAIRS, {}).kinds) == {"long sleeve", "sleeveless"}
+    assert set(read_stated_labels(catalog_of(labels), items(), PAIRS, {}).kinds) == {
+        "long sleeve",
+        "sleeveless",
+    }
 
 
 @pytest.mark.parametrize(("products", "left"), [(FEW - 1, False), (FEW, True)])
@@ -119,8 +124,8 @@ def test_a_family_is_labelled_by_the_catalog_if_some_products_have_a_label_of_it
 
 @torch.no_grad()
 def test_labels_that_were_said_are_found_by_words_among_all_products_and_stay_with_the_labels_of_a_catalog():
-    said = said_of(catalog_of(), items(), PAIRS, {})
-    model = with_said(LabelModel(8, 0), said, items())
+    said = read_stated_labels(catalog_of(), items(), PAIRS, {})
+    model = with_stated_labels(LabelModel(8, 0), said, items())
     seen = SeenLabels(model, list(said.kinds), items())
     found = Wording.of(catalog_of(), IDS, Vocabulary(["is"]), Weights(0, 2, 2), seen, said=said.kinds)
     for text, wanted in (
@@ -140,7 +145,7 @@ def test_labels_that_were_said_are_found_by_words_among_all_products_and_stay_wi
     own = LabelModel(8, 2)
     own.standardize(items().features_ND)
     torch.nn.init.normal_(own.linear.weight)
-    both = with_said(own, said, items())
+    both = with_stated_labels(own, said, items())
     assert torch.equal(both(items().features_ND)[:, :2], own(items().features_ND))
 
 
@@ -218,7 +223,7 @@ def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
     images["new"] = photo(tmp_path / "new.jpg", rgb[0], (225, 205, 190))
     catalog = catalog_of(images=images)
     pixels = colors_by_pixels(catalog, IDS)
-    said = said_of(catalog, items(), pairs, pixels)
+    said = read_stated_labels(catalog, items(), pairs, pixels)
     assert set(said.kinds) == {"red", "blue", "black"} and says(said, "p50") == dict.fromkeys(
         said.kinds, False
     )
@@ -245,7 +250,7 @@ def test_of_many_pictures_every_nth_is_looked_at_and_teaches_colors(count, looke
     expected = {IDS[place]: others | {"red": 0.5, "black": 1.0} for place in looked_at}
     assert colors_by_pixels(catalog, IDS) == expected
     pixels = {name: {"red": 1.0} for name in IDS[:count]}
-    assert said_of(catalog, items(), [], pixels).ids == list(expected)
+    assert read_stated_labels(catalog, items(), [], pixels).ids == list(expected)
 
 
 @pytest.mark.parametrize(("code", "red", "black"), [("en", "red", "black"), ("de", "rot", "schwarz")])
@@ -268,7 +273,10 @@ def test_hues_are_kept_to_the_hundredth_without_light_and_dark_and_tiny_shares()
         "p1": {"red": 0.256, "blue": 0.01, "pink": 0.0099, "black": 0.9, "odd": 1.0},
         "p2": {"white": 1.0},
     }
-    assert said_of(catalog_of(), items(), [], pixels).hues == {"p1": {"red": 0.26, "blue": 0.01}, "p2": {}}
+    assert read_stated_labels(catalog_of(), items(), [], pixels).hues == {
+        "p1": {"red": 0.26, "blue": 0.01},
+        "p2": {},
+    }
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -286,14 +294,14 @@ def test_every_language_has_words_for_most_basic_colors(code):
 @pytest.mark.parametrize(("labelled", "left_out"), [(4, False), (5, True)])
 def test_a_catalog_labels_a_family_if_five_products_have_a_label_of_it(labelled, left_out):
     labels = {name: [["dress"], ["green"] * (row < labelled), [], [], [], []] for row, name in enumerate(IDS)}
-    kinds = said_of(catalog_of(labels), items(), PAIRS, {}).kinds
+    kinds = read_stated_labels(catalog_of(labels), items(), PAIRS, {}).kinds
     assert ("red" not in kinds) == left_out and "sleeveless" in kinds
 
 
 def test_of_several_captions_one_that_names_a_label_counts_more_than_one_that_denies_it():
     for captions in (("is red", "is not red"), ("is not red", "is red")):
         pairs = [*PAIRS, Pair("p50", "p0", captions), Pair("p51", "p0", ("is not red",))]
-        said = said_of(catalog_of(), items(), pairs, {})
+        said = read_stated_labels(catalog_of(), items(), pairs, {})
         assert says(said, "p50")["red"] and not says(said, "p51")["red"]
 
 
@@ -305,7 +313,7 @@ def test_what_is_unknown_of_a_product_counts_for_nothing():
     for other_NL in (has_NL, torch.where(known_NL > 0, has_NL, 1 - has_NL)):
         model = LabelModel(3, 2)
         model.standardize(features_ND)
-        solve(model, features_ND, other_NL, 1e-3, known_NL)
+        fit_label_model(model, features_ND, other_NL, 1e-3, known_NL)
         weights.append(model.linear.weight.detach().clone())
         assert model.linear.bias.isfinite().all()
     assert torch.allclose(weights[0], weights[1], atol=1e-2) and weights[0][0, 0] > 1 and weights[0][1, 1] > 1
@@ -314,10 +322,10 @@ def test_what_is_unknown_of_a_product_counts_for_nothing():
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_label_is_learned_if_three_products_are_said_to_have_it(times):
     pairs = [Pair(name, IDS[0], ("is purple",)) for name in IDS[1 : times + 1]]
-    assert ("purple" in said_of(catalog_of(), items(), pairs, {}).kinds) == (times == 3)
+    assert ("purple" in read_stated_labels(catalog_of(), items(), pairs, {}).kinds) == (times == 3)
 
 
 @pytest.mark.parametrize(("has", "learned"), [(0.49, False), (0.5, True)])
 def test_a_color_is_learned_if_three_products_probably_have_it(has, learned):
     pixels = {name: {"purple": has} for name in IDS[:3]}
-    assert ("purple" in said_of(catalog_of(), items(), [], pixels).kinds) == learned
+    assert ("purple" in read_stated_labels(catalog_of(), items(), [], pixels).kinds) == learned

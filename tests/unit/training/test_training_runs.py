@@ -56,7 +56,7 @@ from fashioniq.training import (
 from fashioniq.training.attributes import chance_logits
 from fashioniq.training.dialog_encoder import LOSSES
 from fashioniq.training.retriever import PolicyTraining, RetrieverTraining
-from fashioniq.training.verdict import of_captioner
+from fashioniq.training.verdict import captioner_verdict
 from fashioniq.training.wording import HALFWAY, TRAINED
 
 
@@ -510,7 +510,9 @@ def test_more_products_are_drawn_for_a_judge_than_for_the_contact_sheet(
     monkeypatch.setattr(generator_run, "ON_SHEET", 2)
     monkeypatch.setattr(generator_run, "JUDGED", 4)
     monkeypatch.setattr(generator_run, "Judge", lambda run: "judge")
-    monkeypatch.setattr(generator_run, "evaluate", lambda judge, known, samples: {"products": len(samples)})
+    monkeypatch.setattr(
+        generator_run, "evaluate_generator", lambda judge, known, samples: {"products": len(samples)}
+    )
     _, trained, _ = generator(predictor=shop.run("predictor"))
     assert trained.about.evaluation["products"] == 4 and len(trained.samples) == 2
     _, trained, (*_, requests) = generator(run=tmp_path / "other")
@@ -663,7 +665,7 @@ def test_a_live_source_is_every_second_one(wording, shop, tmp_path, monkeypatch)
         made.update(sources=sources, facts=facts, **given)
         return "best", "verdict"
 
-    monkeypatch.setattr(retriever_run, "train", trained)
+    monkeypatch.setattr(retriever_run, "fit_retriever", trained)
     settings = TrainRetriever(
         data=shop.data,
         category="dresses",
@@ -836,7 +838,8 @@ def test_a_captioner_is_compared_with_the_first_caption_of_each_pair_and_with_no
         with_captions, (lambda pair: pair.captions[0], lambda pair: pair.captions[-1], lambda pair: "")
     )
     assert (
-        verdict.startswith(of_captioner(61.24, people, alone, len(pairs))) and len({people, last, alone}) == 3
+        verdict.startswith(captioner_verdict(61.24, people, alone, len(pairs)))
+        and len({people, last, alone}) == 3
     )
     assert summary == (
         f"captioner of epoch 3 in {tmp_path / 'run'}: by its captions, a linear retriever fitted to the recorded ones "

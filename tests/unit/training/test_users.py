@@ -110,9 +110,9 @@ def test_users_that_cannot_be(shop, settings_of, tmp_path):
 def test_options_that_need_simulated_users(settings_of, options, names, found):
     sessions = {"mt"} & set(names)
     if found is None:
-        return user_names.check(settings_of(**options), names, sessions)
+        return user_names.check_user_options(settings_of(**options), names, sessions)
     with pytest.raises(UserError, match=found):
-        user_names.check(settings_of(**options), names, sessions)
+        user_names.check_user_options(settings_of(**options), names, sessions)
 
 
 def test_recorded_captions_and_differences_are_sources_in_their_order(shop, settings_of):

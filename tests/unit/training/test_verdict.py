@@ -11,7 +11,7 @@ from fashioniq.data.catalog import Catalog
 from fashioniq.data.items import Items
 from fashioniq.features.store import FeatureStore
 from fashioniq.training import verdict
-from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retriever
+from fashioniq.training.verdict import advice, captioner_verdict, floor_of, retriever_verdict
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from fashioniq.training.verdict import advice, floor_of, of_captioner, of_retrie
 )
 def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, people, alone, said):
     figures = f" (P {p:.1f}, with the recorded captions {people:.1f}, without a caption {alone:.1f})"
-    assert of_captioner(p, people, alone, 1000) == said + figures
+    assert captioner_verdict(p, people, alone, 1000) == said + figures
 
 
 @pytest.mark.parametrize(
@@ -71,21 +71,21 @@ def test_a_captioner_is_compared_with_people_and_with_the_product_shown(p, peopl
     ],
 )
 def test_a_retriever_is_compared_with_chance_and_the_product_shown(p, recall, floor, said):
-    assert of_retriever(p, 1000, recall, products=250, floor=floor).startswith(said)
+    assert retriever_verdict(p, 1000, recall, products=250, floor=floor).startswith(said)
 
 
 @pytest.mark.parametrize("products", [2, 9, 20])
 @pytest.mark.parametrize("p", [50.0, 99.0])
 def test_nothing_is_judged_among_few_products(p, products):
-    told = of_retriever(p, 40, {"recorded": 90.0}, products=products, floor=95.0)
+    told = retriever_verdict(p, 40, {"recorded": 90.0}, products=products, floor=95.0)
     assert told.startswith(f"not judged: val has only {products} products")
     assert not re.search("weak|usable|good|captions", told)
-    assert of_retriever(95, 1000, {"recorded": 99.0}, products=21, floor=None).startswith("good")
+    assert retriever_verdict(95, 1000, {"recorded": 99.0}, products=21, floor=None).startswith("good")
 
 
 @pytest.mark.parametrize(("products", "chance"), [(9, 100.0), (10, 100.0), (16, 62.5), (20_000, 0.1)])
 def test_random_rankings_find_ten_of_the_products(products, chance):
-    told = of_retriever(80, 1000, {"captioner": 60.0}, products=products, floor=None)
+    told = retriever_verdict(80, 1000, {"captioner": 60.0}, products=products, floor=None)
     assert f"R@10 captioner 60.0; by chance {chance})" in told
 
 
@@ -118,7 +118,7 @@ SHOWN = "; by chance 4.0, the product shown without recorded captions 12.0)"
     ],
 )
 def test_the_figures_decide_and_are_told_beside(p, recall, floor, said):
-    assert of_retriever(p, 1000, recall, products=250, floor=floor) == said
+    assert retriever_verdict(p, 1000, recall, products=250, floor=floor) == said
 
 
 def test_the_floor_is_a_search_with_the_vector_of_the_product_shown():

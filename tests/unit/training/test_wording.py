@@ -17,10 +17,10 @@ from fashioniq.runs.weights import load_wording
 from fashioniq.training.wording import (
     HALFWAY,
     TRAINED,
+    fit_label_model,
     fit_labels,
     fit_weights,
     fit_wording,
-    solve,
 )
 
 COLORS = ("red", "black", "pink", "green")
@@ -132,7 +132,7 @@ def test_the_less_can_be_seen_of_labels_the_more_the_weights_of_their_model_deca
     model, expected = fit_labels(catalog_of(RIGHT), items, SEEN, 0), LabelModel(12, len(SEEN))
     expected.standardize(items.features_ND)
     has_NL = torch.tensor([[float(label in RIGHT[name][1]) for label in SEEN] for name in IDS])
-    solve(expected, items.features_ND, has_NL, decay)
+    fit_label_model(expected, items.features_ND, has_NL, decay)
     torch.testing.assert_close(model.linear.weight, expected.linear.weight, atol=1e-3, rtol=0)
 
 
