@@ -20,7 +20,7 @@ from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
 from fashioniq.runs.weights import save_wording
 from fashioniq.training.linear import examples_of, fit_ridge, new_linear
-from fashioniq.training.said import (
+from fashioniq.training.stated_labels import (
     MOST,
     Says,
     colors_by_pixels,

@@ -17,9 +17,9 @@ from fashioniq.language.terms import COLOR
 from fashioniq.language.wishes import Wishes
 from fashioniq.loop.wording import Wording
 from fashioniq.models.labels import LabelModel, SeenLabels
-from fashioniq.training import said as said_module
+from fashioniq.training import stated_labels
 from fashioniq.training.pixels import HUES, _name, color_words, shares_of_colors
-from fashioniq.training.said import (
+from fashioniq.training.stated_labels import (
     FEW,
     MOSTLY,
     _families,
@@ -240,11 +240,11 @@ def test_pixels_say_the_colors_that_no_caption_names(tmp_path):
     ("count", "looked_at"), [(0, []), (2, [0, 1]), (3, [0, 2]), (4, [0, 2]), (5, [0, 3])]
 )
 def test_of_many_pictures_every_nth_is_looked_at_and_teaches_colors(count, looked_at, monkeypatch):
-    monkeypatch.setattr(said_module, "MOST", 2)
-    monkeypatch.setattr(said_module, "PICTURES", 2)
-    monkeypatch.setattr(said_module, "shares_of_colors", lambda path: {"red": MOSTLY / 2, "black": 0.7})
-    monkeypatch.setattr(said_module, "_families", lambda *_: set())
-    monkeypatch.setattr(said_module, "_by_captions", lambda *_: {})
+    monkeypatch.setattr(stated_labels, "MOST", 2)
+    monkeypatch.setattr(stated_labels, "PICTURES", 2)
+    monkeypatch.setattr(stated_labels, "shares_of_colors", lambda path: {"red": MOSTLY / 2, "black": 0.7})
+    monkeypatch.setattr(stated_labels, "_families", lambda *_: set())
+    monkeypatch.setattr(stated_labels, "_by_captions", lambda *_: {})
     catalog = catalog_of(images={name: f"{name}.jpg" for name in IDS[:count]})
     others = dict.fromkeys(color_words("en"), 0.0)
     expected = {IDS[place]: others | {"red": 0.5, "black": 1.0} for place in looked_at}
