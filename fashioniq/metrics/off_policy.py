@@ -215,28 +215,32 @@ def fitted_relevances(log: LoggedAnswers) -> Relevances:
         (log.running_rank_NK, log.new_rank_NK), (log.new_list_NK, place_NK), (place_NK, log.running_list_NK)
     )  # fmt: skip
     fold_N = log.cluster_N % FOLDS
-    found = [np.zeros(place_NK.shape) for _ in range(3)]
-    for fold in range(FOLDS):
-        here_N = fold_N == fold
-        table_CC = _table(log, ~here_N)
-        for relevance_NK, (by_running_NK, by_new_NK) in zip(found, (shown, new, running), strict=True):
-            known_NK = (by_running_NK >= 0) & (by_new_NK >= 0) & (by_running_NK < log.deepest)
-            relevance_NK[here_N] = (known_NK * table_CC[_cell(by_running_NK), _cell(by_new_NK)])[here_N]
-    return Relevances(*found)
+    table_FC = np.stack([_table(log, fold_N != fold) for fold in range(FOLDS)])
+
+    def predicted(by_running_NK: NDArray[np.int64], by_new_NK: NDArray[np.int64]) -> Floats:
+        known_NK = (by_running_NK >= 0) & (by_new_NK >= 0) & (by_running_NK < log.deepest)
+        return known_NK * table_FC[fold_N[:, None], _cell(by_running_NK, by_new_NK)]
+
+    return Relevances(*(predicted(*ranks) for ranks in (shown, new, running)))
 
 
-def _cell(rank_NK: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cells of ranks: 0, 1–2, 3–6, 7–14, 15–30, 31–62, and the rest."""
-    return np.minimum(np.log2(np.maximum(rank_NK, 0) + 1), 6).astype(np.int64)
+def _cell(by_running_NK: NDArray[np.int64], by_new_NK: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cells of two ranks, of a table with 7 × 7, for the ranks 0, 1–2, 3–6, 7–14, 15–30, 31–62, and the rest."""
+    row_NK, column_NK = (
+        np.minimum(np.log2(np.maximum(rank_NK, 0) + 1), 6).astype(np.int64)
+        for rank_NK in (by_running_NK, by_new_NK)
+    )
+    return 7 * row_NK + column_NK
 
 
 def _table(log: LoggedAnswers, chosen_N: NDArray[np.bool_]) -> Floats:
     """Relevance by the cells of both ranks."""
     which_NK = log.shown_NK & chosen_N[:, None]
-    cells = _cell(log.running_rank_NK)[which_NK], _cell(log.new_rank_NK)[which_NK]
-    reward_CC, examined_CC = np.zeros((7, 7)), np.zeros((7, 7))
-    np.add.at(reward_CC, cells, log.reward_NK[which_NK])
-    np.add.at(examined_CC, cells, np.broadcast_to(log.examination_K, which_NK.shape)[which_NK])
+    cells = _cell(log.running_rank_NK, log.new_rank_NK)[which_NK]
+    examined_NK = np.broadcast_to(log.examination_K, which_NK.shape)
+    reward_CC, examined_CC = (
+        np.bincount(cells, one_NK[which_NK], 49).reshape(7, 7) for one_NK in (log.reward_NK, examined_NK)
+    )
 
     def shrunk(axis: int | None, prior: Any) -> Any:
         reward, examined = reward_CC.sum(axis, keepdims=True), examined_CC.sum(axis, keepdims=True)
@@ -244,7 +248,7 @@ def _table(log: LoggedAnswers, chosen_N: NDArray[np.bool_]) -> Floats:
 
     mean = reward_CC.sum() / max(examined_CC.sum(), 1e-12)
     prior_CC = shrunk(1, mean) * shrunk(0, mean) / max(mean, 1e-12)
-    return np.minimum((reward_CC + STRENGTH * prior_CC) / (examined_CC + STRENGTH), 1.0)
+    return np.minimum((reward_CC + STRENGTH * prior_CC) / (examined_CC + STRENGTH), 1.0).ravel()
 
 
 def _compared(log: LoggedAnswers, values: Callable[[LoggedAnswers], list[Floats]]) -> PolicyComparison:
