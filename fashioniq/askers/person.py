@@ -1,7 +1,7 @@
 """Asker who is a person and does not see the picture, as in VisDial."""
 
 from fashioniq.askers.language_model import clean_question
-from fashioniq.data.asked import Ask, PersonForm
+from fashioniq.data.person_questions import Ask, PersonForm
 from fashioniq.loop.gallery import Gallery
 from fashioniq.loop.messages import DialogState, Message
 

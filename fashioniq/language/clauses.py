@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 from itertools import takewhile
 
-from fashioniq.language.ahead import MODIFY, next_said
+from fashioniq.language.context import MODIFY, next_said
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import GARMENT
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from fashioniq.language import ahead
+from fashioniq.language import context
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.offers import OfferReader
 from fashioniq.language.scan import Scanner, Unit
@@ -51,7 +51,7 @@ class Reader:
         wishes = self._wishes(text, items)
         garments = {token for item in items for token in item.unit.tokens}  # if nothing else is wanted
         wanted = (limits != OfferLimits(), taken, back, sentence.taken_back, sentence.unlike)
-        nothing = not any(wanted) and all(ahead.common(item.unit, self.lexicon) for item in items)
+        nothing = not any(wanted) and all(context.common(item.unit, self.lexicon) for item in items)
         return ParsedRequest(
             text,
             wishes,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from fashioniq.language import ahead, beside
+from fashioniq.language import attachment, context
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, LENGTH, NAME, Term
@@ -67,11 +67,11 @@ class Scope:
 
     def _border(self, comma: bool = False) -> None:
         """End of a clause, or of a part of it."""
-        if self._denial == "not" and not self._seen and not ahead.joined(self.units, self._denied_at):
+        if self._denial == "not" and not self._seen and not context.joined(self.units, self._denied_at):
             # "stripes are not for me", but not "is grey and does not have a print"
-            if len(self.items) == self._part and not ahead.unknown(self.units, self._denied_at):
+            if len(self.items) == self._part and not context.unknown(self.units, self._denied_at):
                 self.unlike |= {unit.noun for unit in self._nouns}.intersection(self.rules.alternatives)
-            if not ahead.contrasts(self.units, self._denied_at):
+            if not context.contrasts(self.units, self._denied_at):
                 self._deny_back(self._part)
         if self._denial == "except" and not self._seen:  # "I like it, but not the color"
             since = self.units[self._denied_at].start
@@ -86,11 +86,11 @@ class Scope:
             self._clause, self._joint = len(self.items), ""
 
     def _item(self, at: int, unit: Unit) -> None:
-        if self._seen and ahead.asserts(unit, self.lexicon):
+        if self._seen and context.asserts(unit, self.lexicon):
             self._denial, self._less = "", False
         if self._denial and (
-            (unit.noun == SLEEVES and beside.modified(self.units, at))  # "no puffy sleeves"
-            or beside.tells_where(self.units, self._denied_at, at, self.lexicon)
+            (unit.noun == SLEEVES and attachment.modified(self.units, at))  # "no puffy sleeves"
+            or attachment.tells_where(self.units, self._denied_at, at, self.lexicon)
         ):
             self._seen = max(self._seen, 1)
             named = unit.noun or unit.tokens[-1].key in self.rules.parts
@@ -100,14 +100,14 @@ class Scope:
         if unit.noun:
             self._nouns.append(unit)
             said = [item.unit for item in self.items[self._part :] if self._seen or not self._denial]
-            if unit.term is None or ahead.goes_with(self.units, at, said):
+            if unit.term is None or context.goes_with(self.units, at, said):
                 return
-        if unit.step and not beside.inflected(self.units, at):
+        if unit.step and not attachment.inflected(self.units, at):
             family, sign = self._placed(at, unit.step)
             denied = self._denial not in ("", "less")
             self._add(ScopedUnit(unit, denied, (family, -sign if self._denial else sign), joint=self._joint))
             return
-        scale = ahead.scale_of(unit, self.lexicon)
+        scale = context.scale_of(unit, self.lexicon)
         if scale and (self._less or (unit.term is None and self._denial)):
             family, sign = self._placed(at, scale)
             words = self.units[self._denied_at].tokens
@@ -125,23 +125,23 @@ class Scope:
         one_by_one = instead or (self._denial == "not" and "article" in self.units[at - 1].roles)
         other = one_by_one and family == self._family and family in self.rules.alternatives
         last = self.items[-1].unit if self.items else None
-        follows = instead and last is not None and ahead.follows(self.units, at, last)
+        follows = instead and last is not None and context.follows(self.units, at, last)
         if self._seen == 1 and not self._joint and (other or follows):
             # "instead of red blue", "instead of the belt a bow", "not the red one the green one"
             self._denial = ""
-        kept = ahead.common(unit, self.lexicon) or (self._complains and family == GARMENT)
+        kept = context.common(unit, self.lexicon) or (self._complains and family == GARMENT)
         denied = bool(self._denial) and not kept
-        if denied and family == GARMENT and beside.is_kind(self.units, at, self.lexicon):
+        if denied and family == GARMENT and attachment.is_kind(self.units, at, self.lexicon):
             if not self._less:
                 return  # "no short dresses" says nothing against dresses
             denied = False
-        of_part = beside.colors_part if family == COLOR else beside.shapes_part
+        of_part = attachment.colors_part if family == COLOR else attachment.shapes_part
         about = denied and family in _OF_PARTS and not self._less
         if about and of_part(self.units, at, self.lexicon):
             self._of_color = self.units[at + 1]  # "no black belt" says nothing against black
             return
         self._add(ScopedUnit(unit, denied, joint=self._joint, softly=denied and self._less))
-        if not self._denial and ahead.denies_list(self.units, at, self.rules.roles):
+        if not self._denial and context.denies_list(self.units, at, self.rules.roles):
             self._deny("no", at)
             self._seen, self._family = 1, family
 
@@ -169,11 +169,13 @@ class Scope:
             return  # "long but not too long"
         self._correct(item)
         # not black of "black instead of black and white", nor loose of "loose but not baggy"
-        again = self._denial in ("instead", "than") or (item.denied and not same and ahead.renames(item.unit))
-        if not (again and ahead.among(item.unit, wished)):
+        again = self._denial in ("instead", "than") or (
+            item.denied and not same and context.renames(item.unit)
+        )
+        if not (again and context.among(item.unit, wished)):
             self.items.append(item)
         self._joint = ""
-        if self._denial and not ahead.common(item.unit, self.lexicon):
+        if self._denial and not context.common(item.unit, self.lexicon):
             self._seen += 1
             self._family = item.unit.term.family if item.unit.term else ""
 
@@ -201,24 +203,24 @@ class Scope:
 
     def _colors_part(self, unit: Unit) -> bool:
         is_color = unit.term is not None and unit.term.family == COLOR
-        return is_color and beside.colors_part(self.units, ahead.place(self.units, unit), self.lexicon)
+        return is_color and attachment.colors_part(self.units, context.place(self.units, unit), self.lexicon)
 
     def _tells_where(self, unit: Unit) -> bool:
-        return beside.tells_where(self.units, -1, ahead.place(self.units, unit), self.lexicon)
+        return attachment.tells_where(self.units, -1, context.place(self.units, unit), self.lexicon)
 
     def _placed(self, at: int, step: tuple[str, int]) -> tuple[str, int]:
         """A step on the scale of the noun beside it: "longer" sleeves. 0 if it has none: "wider" sleeves or belts."""
-        part = beside.part_beside(self.units, at, self.lexicon)
+        part = attachment.part_beside(self.units, at, self.lexicon)
         if part and not (step[0] == COLOR and part.term and part.term.family == "pattern"):
             return step[0], 0  # but "darker stripes" are those of a darker product
         last = self.items[-1].unit.term if self.items else None
         if "depth" in self.units[at].roles and last is not None and last.family == _NECK:
             return _NECK, 0  # "a v-neck, but not too deep"
-        near = beside.noun_beside(self.units, at)
+        near = attachment.noun_beside(self.units, at)
         noun = near or next((n.noun for n in self._nouns[::-1] if n.noun != NAME), "")
         if not noun:
             return step
-        of_neck = noun == _NECK and (bool(near) or beside.is_subject(self.units, at))
+        of_neck = noun == _NECK and (bool(near) or attachment.is_subject(self.units, at))
         if step[0] == LENGTH and noun not in (LENGTH, SLEEVES) and not of_neck:
             return step  # "is longer with a different color", "a shorter style"
         if step[0] not in (noun, LENGTH) or of_neck:
@@ -228,7 +230,7 @@ class Scope:
 
     def _limits(self, at: int) -> bool:
         """Compare with a level, and keep it: "at most knee length", "knee length at most"."""
-        following = ahead.next_said(self.units, at)
+        following = context.next_said(self.units, at)
         unit = self.units[max(0, at - 1) if following is None else following]
         family, labels = (unit.term.family, unit.term.labels) if unit.term else ("", frozenset[str]())
         if family == COLOR or self._denial or max(self.lexicon.places(family, labels), default=-1) < 0:
@@ -244,7 +246,7 @@ class Scope:
         self.items[self._part :] = [item for item in self.items[self._part :] if item.unit.noun != noun]
 
     def _than(self, at: int) -> None:
-        following = ahead.next_said(self.units, at)
+        following = context.next_said(self.units, at)
         term = self.units[following].term if following is not None else None
         if term and term.family in self.unlike:  # "another color than red"
             self.unlike.discard(term.family)
@@ -258,7 +260,7 @@ class Scope:
         elif last.step and term and term.family == last.step[0] and term.family != COLOR:
             self.items[-1] = last._replace(than=self.units[following])
             self._used.add(following)
-        elif (self._preferred or last.step) and not ahead.about_shown(
+        elif (self._preferred or last.step) and not context.about_shown(
             self.units, at, following, self.lexicon
         ):
             self._deny("than")
@@ -267,7 +269,9 @@ class Scope:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
         last = self.items[-1]
         if self._denial or last.denied:
-            scale = ahead.scale_of(self.items.pop().unit, self.lexicon)  # a step may take it out, as its noun
+            scale = context.scale_of(
+                self.items.pop().unit, self.lexicon
+            )  # a step may take it out, as its noun
             step = self._placed(at, scale) if scale else None
             self.items.append(last._replace(denied=False, step=step))
             self._denial, self._less = "", False

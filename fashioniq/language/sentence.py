@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fashioniq.language import ahead, clauses
+from fashioniq.language import clauses, context
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.scope import SLEEVES, Scope, ScopedUnit, is_garment
@@ -30,12 +30,12 @@ class Sentence(Scope):
     def _read(self, at: int, unit: Unit) -> None:
         if unit.mark:
             if any("that" in other.roles for other in self.units[at + 1 : at + 2]) or (
-                self._denial in ("no", "not") and not self._seen and ahead.relative(self.units, at)
+                self._denial in ("no", "not") and not self._seen and context.relative(self.units, at)
             ):
                 return  # "schade, dass es keine Taschen hat", "kein Kleid, das rot ist"
             if unit.mark == ",":
                 self._joint = ","
-                if not (self._denial and ahead.listed(self.units, at, self._parts_listed())):
+                if not (self._denial and context.listed(self.units, at, self._parts_listed())):
                     self._border(comma=True)
             else:
                 self._border()
@@ -54,16 +54,16 @@ class Sentence(Scope):
         if "denied" in roles:
             self._add(ScopedUnit(unit, True, joint=self._joint))
         elif "restart" in roles and (
-            "filler" not in roles or ahead.alone(self.units, at)
+            "filler" not in roles or context.alone(self.units, at)
         ):  # "clear", but not "a clear logo"
             self.taken_back.add("*")
         elif "like" in roles:
             if self._denial and not self._seen:
-                if ahead.next_said(self.units, at) != at + 1:  # but "don't like this red"
+                if context.next_said(self.units, at) != at + 1:  # but "don't like this red"
                     self._denial = ""
             else:
                 self.like_shown = True
-                equal = () if self._denial else ahead.equal(self.units, at, self.lexicon)
+                equal = () if self._denial else context.equal(self.units, at, self.lexicon)
                 self.items = [item for item in self.items if item.unit.tokens != equal]
                 if self._less:  # "not as short as this dress" denies no dress
                     self._denial, self._less = "", False
@@ -84,7 +84,7 @@ class Sentence(Scope):
         elif "corrects" in roles or ("wants" in roles and clauses.described(self.units, at, self.rules.whom)):
             self._border()
             self._corrected = 0 if clauses.also(self.units, at) else len(self.items)
-        elif "leave" in roles and ahead.left_out(self.units, at):
+        elif "leave" in roles and context.left_out(self.units, at):
             self._deny("no", at)
         elif (self._denial == "swap" and roles & {"becomes", "toward"} and (self._seen or self._nouns)) or (
             "out" in roles
@@ -96,19 +96,19 @@ class Sentence(Scope):
         elif "arrow" in roles:
             self._deny_back(self._clause)
             self._denial = ""
-        elif ("swap" in roles and ahead.swaps(self.units, at)) or (
-            "away" in roles and ahead.moves(self.units, at)
+        elif ("swap" in roles and context.swaps(self.units, at)) or (
+            "away" in roles and context.moves(self.units, at)
         ):
             self._deny("swap")
         elif not self._denial and clauses.opinion(self.units, at):
             self._refuse((GARMENT,) if "bad" in roles else (GARMENT, *_PARTS))
-        elif "refused" in roles and not ("not" in roles and ahead.goes_on(self.units, at)):
+        elif "refused" in roles and not ("not" in roles and context.goes_on(self.units, at)):
             if "removed" in roles and self._denial and not self._seen:
                 self._denial = ""  # "I love the lace, don't remove it"
             else:
                 since = self._part if len(self.items) > self._part else self._last_part
                 self._deny_back(self._removed(unit) if "removed" in roles else since)  # "leave it out"
-        elif "granted" in roles and not ahead.goes_on(self.units, at):
+        elif "granted" in roles and not context.goes_on(self.units, at):
             self.items[-1:] = [item._replace(denied=False) for item in self.items[-1:]]
         elif any(kind in roles for kind in _DENYING):
             self._denying(at, next(kind for kind in _DENYING if kind in roles))
@@ -134,7 +134,7 @@ class Sentence(Scope):
                 False,
             )  # "not so much elegant as casual", "too formal for the beach"
         elif "but" in roles and not (self._denial and self._seen == 0 and "filler" in roles):
-            if self._of_color is not None and ahead.another_color(self.units, at):
+            if self._of_color is not None and context.another_color(self.units, at):
                 self.items = [  # "not a red belt but a black one"
                     item._replace(denied=False) if item.unit is self._of_color else item
                     for item in self.items
@@ -144,8 +144,8 @@ class Sentence(Scope):
             self._preferred = self._preferred or "prefer" in roles
         elif (
             "too" in roles
-            and not (self._denial or ahead.becomes(self.units, at))
-            and ahead.next_said(self.units, at) == at + 1
+            and not (self._denial or context.becomes(self.units, at))
+            and context.next_said(self.units, at) == at + 1
         ):
             self._deny("less", at)
         elif "so" in roles and self._denial in ("not", "except") and (not self._seen or self._named(at)):
@@ -157,14 +157,18 @@ class Sentence(Scope):
         elif "and" in roles:
             self._joint = "and"
             self._nouns.clear()
-            if self._denial and not self._seen and ahead.turns(self.units, self._denied_at, at, self._denial):
+            if (
+                self._denial
+                and not self._seen
+                and context.turns(self.units, self._denied_at, at, self._denial)
+            ):
                 self._denial, self._less = (
                     "",
                     False,
                 )  # "has no print and is black", where prints have no labels
                 self._part = len(self.items)
             parts = self._parts_listed() if self._family in _BEFORE_PARTS else ()
-            goes_on = ahead.continues(self.units, at, self._family, parts)
+            goes_on = context.continues(self.units, at, self._family, parts)
             if self._denial and self._seen and not goes_on:
                 # "too tight and short" are two steps, "less floral and short" has none
                 self._denial, self._less = "", self._less and bool(self.items and self.items[-1].step)
@@ -187,9 +191,9 @@ class Sentence(Scope):
         about = (
             (last.unit.noun or is_garment(last))
             and last.unit is self.units[at - 1]
-            and ahead.next_said(self.units, at) == at + 1
+            and context.next_said(self.units, at) == at + 1
         )
-        if not about or ahead.scale_of(self.units[at + 1], self.lexicon) is None:
+        if not about or context.scale_of(self.units[at + 1], self.lexicon) is None:
             return False
         self.items[-1] = last._replace(denied=False)
         return True
@@ -215,7 +219,7 @@ class Sentence(Scope):
         several = any("several" in self.rules.roles.get(token.key, ()) for token in unit.tokens)
         for number in range(len(self.items) - 1, 0, -1):
             item, last = self.items[number], self.items[number - 1]
-            between = self.units[ahead.place(self.units, last.unit) : ahead.place(self.units, item.unit)]
+            between = self.units[context.place(self.units, last.unit) : context.place(self.units, item.unit)]
             listed = item.joint and not any(one.roles & {"but", "assert"} for one in between[1:])
             part = last.unit.term is not None and last.unit.term.family in _BEFORE_PARTS
             alike = several and listed and part and last.denied == item.denied  # not "lace, it has bows"
@@ -228,9 +232,9 @@ class Sentence(Scope):
         if "few" in self.units[at].roles and any(term and term.family == GARMENT for term in following):
             return  # "there are hardly any red dresses"
         ends = at + 1 == len(self.units) or self.units[at + 1].mark
-        goes_on = "answer" not in self.units[at].roles and ahead.relative(self.units, at + 1)
+        goes_on = "answer" not in self.units[at].roles and context.relative(self.units, at + 1)
         if kind == "no" and ends and not goes_on:  # but "nichts, was rot ist"
-            said = ahead.before_verb(self.units, at)
+            said = context.before_verb(self.units, at)
             if said is not None and self.items and self.items[-1].unit is self.units[said]:
                 self._deny_back(self._removed(self.units[at]))  # "red no", "red is a no"
             elif at and self.units[at - 1].mark == ",":
@@ -254,20 +258,20 @@ class Sentence(Scope):
         )
 
     def _forget(self, at: int) -> bool:
-        number = ahead.next_said(self.units, at)
+        number = context.next_said(self.units, at)
         found = False
-        while number is not None and ahead.names(self.units[number]):
-            self.taken_back |= ahead.names(self.units[number])
+        while number is not None and context.names(self.units[number]):
+            self.taken_back |= context.names(self.units[number])
             self._used.add(number)
             found = True
             goes_on = any(unit.roles & {"and", "or"} for unit in self.units[number + 1 : number + 2])
-            number = ahead.next_said(self.units, number + 1) if goes_on else None
+            number = context.next_said(self.units, number + 1) if goes_on else None
         return found
 
     def _any(self, at: int) -> bool:
-        number, other = ahead.next_said(self.units, at), "other" in self.units[at].roles
+        number, other = context.next_said(self.units, at), "other" in self.units[at].roles
         if other and number is None and "copula" in self.units[at - 1].roles:
-            number = ahead.before_verb(self.units, at)  # "the color is wrong"
+            number = context.before_verb(self.units, at)  # "the color is wrong"
         if self._denial or number is None or not self.units[number].noun:
             return False
         if "swap" in self.units[at].roles and any(
@@ -292,9 +296,9 @@ class Sentence(Scope):
 
     def _irrelevant(self, at: int) -> bool:
         """Take back what the clause named: "the color doesn't matter"."""
-        nouns = [*self._nouns, *ahead.listed_nouns(self.units, at)]
+        nouns = [*self._nouns, *context.listed_nouns(self.units, at)]
         named = [*(item.unit for item in self.items[self._part :]), *nouns]
-        self.taken_back.update(*map(ahead.names, named))
+        self.taken_back.update(*map(context.names, named))
         del self.items[self._part :]
         self._nouns.clear()
         return bool(named)

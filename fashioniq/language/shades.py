@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from fashioniq.language import beside
-from fashioniq.language.ahead import place
+from fashioniq.language import attachment
+from fashioniq.language.context import place
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.scope import ScopedUnit
@@ -29,8 +29,8 @@ def _shade(one: ScopedUnit, other: ScopedUnit, units: Sequence[Unit], lexicon: L
         or (said.step or said.denied or step.denied or family != COLOR or not direction)
         or (unit.term is None or unit.term.family != COLOR or unit.scaled)
         or unit.tokens[0].key in lexicon.grammar.shades  # "light grey, not dark"
-        or beside.part_beside(units, place(units, step.unit), lexicon)
-        or beside.colors_part(units, place(units, unit), lexicon)
+        or attachment.part_beside(units, place(units, step.unit), lexicon)
+        or attachment.colors_part(units, place(units, unit), lexicon)
     ):
         return None
     name = "light" if direction > 0 else "dark"

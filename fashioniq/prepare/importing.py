@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from fashioniq.categories import canonical, file_name
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.catalog_files import categories_in
-from fashioniq.data.foreign import Foreign, foreign_words
+from fashioniq.data.language_recognition import Foreign, foreign_words
 from fashioniq.data.languages import ENGLISH, language
 from fashioniq.data.offers import Offer
 from fashioniq.files import UserError, read_json, write_json

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from PIL.Image import Image
 
-from fashioniq.data.asked import Answered, PersonForm
 from fashioniq.data.images import UnreadableImage, load_image, shown_jpeg
+from fashioniq.data.person_questions import Answered, PersonForm
 from fashioniq.files import UserError
 from fashioniq.local_page import Fields, LocalHandler, LocalServer, Refused
 from fashioniq.report.templates import environment

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fashioniq.data.evaluations import RequestMetrics
-from fashioniq.data.requested import JudgedRequest, RequestTruth
+from fashioniq.data.search_requests import JudgedRequest, RequestTruth
 from fashioniq.report.dialogs import ArticleGroup, article_filters
 from fashioniq.report.page import run_facts
 from fashioniq.report.templates import ItemCards, ProductTable, write_page

@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL.Image import Image
 from torch import Tensor
 
-from fashioniq.data.asked import Answered, Ask, PersonForm
+from fashioniq.data.person_questions import Answered, Ask, PersonForm
 from fashioniq.data.sanitize import clean, clean_answer
 from fashioniq.files import UserError
 from fashioniq.loop.messages import Message

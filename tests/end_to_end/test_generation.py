@@ -14,8 +14,8 @@ import fashioniq
 from fashioniq import Message
 from fashioniq.cli import main
 from fashioniq.config import EvalGenIR
-from fashioniq.data.asked import Answered
 from fashioniq.data.dialogues import read_dialogues
+from fashioniq.data.person_questions import Answered
 from fashioniq.files import UserError
 from fashioniq.generators.drawn import Drawn
 from fashioniq.models.denoiser import Denoiser

@@ -9,7 +9,7 @@ import torch
 from fashioniq.askers.best_item import BestItem
 from fashioniq.data.items import Items
 from fashioniq.data.offers import Offer
-from fashioniq.data.requested import RequestTurn
+from fashioniq.data.search_requests import RequestTurn
 from fashioniq.data.wording import Weights
 from fashioniq.data.words import Vocabulary
 from fashioniq.evaluation.requests.judging import TrainedSearcher

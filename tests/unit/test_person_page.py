@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from fashioniq.askers.person import PersonAsks
-from fashioniq.data.asked import Answered, PersonForm
+from fashioniq.data.person_questions import Answered, PersonForm
 from fashioniq.loop.messages import DialogState, Message, Turn
 from fashioniq.report.person_page import PersonPage
 from fashioniq.users.person import DescribingPerson, Person

@@ -15,7 +15,7 @@ from fashioniq.data.cards import ItemCards
 from fashioniq.data.catalog import Catalog
 from fashioniq.data.evaluations import RequestMetrics
 from fashioniq.data.languages import language
-from fashioniq.data.requested import JudgedRequest
+from fashioniq.data.search_requests import JudgedRequest
 from fashioniq.evaluation.output import check_results
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import (

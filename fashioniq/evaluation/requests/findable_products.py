@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fashioniq.categories import singular
 from fashioniq.data.languages import TYPES, Language, PhraseGroup
 from fashioniq.data.offers import Offer
-from fashioniq.data.requested import RequestTruth
+from fashioniq.data.search_requests import RequestTruth
 from fashioniq.data.words import tokenize
 
 RESULTS = 8  # results that are judged

@@ -14,7 +14,7 @@ import bm25s
 import torch
 
 from fashioniq.config import EvalRequests
-from fashioniq.data.requested import Judged, JudgedRequest, RequestCase, RequestTurn
+from fashioniq.data.search_requests import Judged, JudgedRequest, RequestCase, RequestTurn
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.loop.dialog import Dialog
 from fashioniq.loop.rollout import System

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.data.search_requests import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests.findable_products import FindableProducts
 from fashioniq.evaluation.requests.maker import COLOUR, MOST, Maker
 from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.data.search_requests import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.phrasings import NotPossible, RequestPhrasings, numbered
 

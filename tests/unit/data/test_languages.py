@@ -10,7 +10,7 @@ from fashioniq.cli import main
 from fashioniq.data.attributes import find_attributes, own_words, place_value
 from fashioniq.data.catalog import SPLITS, Catalog
 from fashioniq.data.differences import describe_difference, is_no_difference
-from fashioniq.data.foreign import foreign_words
+from fashioniq.data.language_recognition import foreign_words
 from fashioniq.data.languages import LANGUAGES, TYPES, language
 from fashioniq.data.words import tokenize
 from fashioniq.files import UserError

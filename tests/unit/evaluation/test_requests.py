@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from fashioniq.data.languages import LANGUAGES, language
-from fashioniq.data.requested import RequestCase, RequestTruth, RequestTurn
+from fashioniq.data.search_requests import RequestCase, RequestTruth, RequestTurn
 from fashioniq.evaluation.requests import read_misspellings
 from fashioniq.evaluation.requests.findable_products import RESULTS, FindableProducts
 from fashioniq.evaluation.requests.judging import (

@@ -1,6 +1,6 @@
 """Page of requests: what its failures say."""
 
-from fashioniq.data.requested import RequestTruth
+from fashioniq.data.search_requests import RequestTruth
 from fashioniq.report.requests import needs_of
 
 

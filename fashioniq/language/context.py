@@ -1,4 +1,4 @@
-"""What is around a place in a text: pure functions of its units and the place."""
+"""The context of a place in a text: pure functions of its units and the place."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile

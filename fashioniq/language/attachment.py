@@ -1,8 +1,8 @@
-"""What a comparative, a color or a denied kind of garment is about: the noun or the part of a garment beside it."""
+"""Attachment: the noun or the part of a garment that a comparative, a color or a denied kind of garment belongs to."""
 
 from collections.abc import Sequence
 
-from fashioniq.language.ahead import MODIFY, asserts, next_said, relative
+from fashioniq.language.context import MODIFY, asserts, next_said, relative
 from fashioniq.language.lexicon import Lexicon
 from fashioniq.language.scan import Unit
 from fashioniq.language.terms import COLOR, GARMENT, NAME
