@@ -63,6 +63,16 @@ class Serve(WithoutTraining, InDatabase, Finds):
     )
     log: bool = option(False, "print a line per request, without texts")
 
+    def validate(self) -> None:
+        super().validate()
+        refuse(
+            (
+                (self.data or self.category) and not self.encoder,
+                "--data and --category go with --encoder, as a run is searched in the catalog of its training; leave "
+                "them out, or give --encoder",
+            )
+        )
+
 
 @dataclass(kw_only=True)
 class Demo:

@@ -131,7 +131,7 @@ class Dialog(Generic[S]):
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """What was limited, but is not known of any product: "price", "size", "stock"."""
+        """What was limited, but is not known of any product: "price", "currency", "size", "stock"."""
         limits = self.wishes.limits
         if self.system.offers is None or limits == OfferLimits():
             return ()

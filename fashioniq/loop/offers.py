@@ -49,6 +49,10 @@ class Offers:
         ]
 
     @cached_property
+    def _currencies(self) -> set[str]:
+        return {price.currency for price in self._prices if price is not None}
+
+    @cached_property
     def _currency(self) -> str | None:
         """The most frequent currency, meant where none is said; None without prices."""
         count = Counter(price.currency for price in self._prices if price is not None)
@@ -82,7 +86,7 @@ class Offers:
         return limits, None
 
     def known(self, limits: OfferLimits) -> tuple[OfferLimits, tuple[str, ...]]:
-        """The limits of what is known of any product, and the others: "price", "size", "stock"."""
+        """The limits of what is known of any product, and the others: "price", "currency", "size", "stock"."""
         missing = []
         priced = limits.least_minor is not None or limits.most_minor is not None
         if limits.cheaper or (priced and self._currency is None):
@@ -90,6 +94,9 @@ class Offers:
             limits = limits._replace(cheaper=0)
             if self._currency is None:
                 limits = limits._replace(least_minor=None, most_minor=None, currency=None)
+        elif priced and limits.currency is not None and limits.currency not in self._currencies:
+            missing.append("currency")
+            limits = limits._replace(least_minor=None, most_minor=None, currency=None)
         if limits.sizes and not any(row.sizes for row in self._rows):
             missing.append("size")
             limits = limits._replace(sizes=())

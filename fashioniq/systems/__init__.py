@@ -60,7 +60,8 @@ def load(
         ['is red with long sleeves']
     """
     if (run is None) == (encoder is None):
-        raise UserError("expected a run or an encoder to search with; give one of them")
+        given = "neither" if run is None else "both"
+        raise UserError(f"expected a run or an encoder to search with, found {given}; give one of them")
     if encoder is not None:
         folder, own = (None if path is None else Path(path) for path in (data, features))
         run, data, features = zero_shot.prepare_zero_shot(encoder, folder, category, own, device), None, None

@@ -31,7 +31,9 @@ NONE_LEFT = "No product is within these limits."
 
 
 def unknown_of_all(name: str) -> str:
-    """Note on a limit of "price", "size" or "stock" that is not known of any product, so that it limits nothing."""
+    """Note on a limit of "price", its "currency", "size" or "stock" that no product has, so that it limits nothing."""
+    if name == "currency":
+        return "not limited by price: no product has one in this currency"
     return f"not limited by {name}, which is not known"
 
 

@@ -138,7 +138,7 @@ def test_mistakes_are_told(refused, tiny_clip, tiny_sentence, shop, vector_runs,
     own = {"encoder": tiny_clip, "text": "red"}
     assert "give --category" in refused("search", **own, data=shop)
     assert "give the folder of a catalog with --data" in refused("search", **own)
-    assert "expected a run or an encoder" in refused("search", text="red")
+    assert "expected a run or an encoder to search with, found neither" in refused("search", text="red")
     timm = {"encoder": "resnet10t", "weights": "none", "image_size": 32}
     store = {"data": shop, "category": "dresses", "features": tmp_path / "store"}
     assert (
@@ -154,8 +154,10 @@ def test_mistakes_are_told(refused, tiny_clip, tiny_sentence, shop, vector_runs,
     assert "give it" in refused("extract-features", data=shop, encoder=tiny_clip)
     assert "--patches needs an encoder of pictures" in refused("extract-features", **store | {"features": tmp_path / "no"}, encoder=tiny_sentence, patches=True)  # fmt: skip
     assert "need a catalog; give --category" in refused("extract-features", data=shop, encoder="metadata")
-    with pytest.raises(UserError, match="expected a run or an encoder"):
+    with pytest.raises(UserError, match="expected a run or an encoder to search with, found neither"):
         fashioniq.load()
+    with pytest.raises(UserError, match="found both"):
+        fashioniq.load(tmp_path, encoder=tiny_clip)
     assert not (tmp_path / "no").exists()
 
 

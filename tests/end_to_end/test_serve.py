@@ -370,6 +370,7 @@ def test_mistakes_of_the_command_are_one_line(refused, runs, tmp_path, sample):
     told = refused("serve", **common | {"run": [runs.retriever, again]})
     assert told.startswith(f"error: {runs.retriever} and {again} are both of the category dresses")
     assert "train-dialog-encoder" in refused("serve", **common, generator="drawn:1")
+    assert "--data and --category go with --encoder" in refused("serve", **common, data=sample)
 
 
 def test_a_predictor_of_other_features_is_noted(serve, attribute_runs):

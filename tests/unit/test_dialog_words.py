@@ -278,6 +278,8 @@ def test_other_currencies_and_unknown_offers_are_not_within_a_limit():
     assert shown(live.say("under 50"), 24) == ["p1"]  # euros, as most products
     assert shown(live.say("under 30 yen"), 24) == ["p0"] and shown(live.say("in stock"), 24) == ["p3"]
     assert live.say("under 50").unlimited == ()
+    dollars = live.say("under 50 dollars")
+    assert len(shown(dollars, 24)) == 24 and dollars.unlimited == ("currency",)
     in_m = live.say("in size M")
     assert len(shown(in_m, 24)) == 24 and in_m.unlimited == ("size",)
     assert live.about("p3").say("cheaper").unlimited == ("price",)  # the price of p3 is not known

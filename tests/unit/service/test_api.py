@@ -114,6 +114,15 @@ def test_the_second_tab_is_told_that_the_conversation_went_on(talking):
     assert late.status_code == 409 and late.json()["code"] == "turn-conflict" and late.json()["turn"] == 1
 
 
+def test_a_request_that_is_no_json_is_named(client):
+    answer = client.post(
+        "/v1/categories/dresses/search", content="{bad", headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 422 and answer.json()["errors"] == [
+        {"pointer": "/", "reason": "json_invalid"}
+    ]
+
+
 def test_only_products_that_were_shown_can_be_talked_about(talking):
     shown = set(ids(talking.started["last"]))
     hidden = next(name for name in IDS if name not in shown)
