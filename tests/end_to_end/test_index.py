@@ -54,7 +54,9 @@ UNFIT = {
 def test_an_index_that_cannot_be_made_or_finds_too_little_is_one_line_and_2(
     project, options, index, capsys, monkeypatch
 ):
-    monkeypatch.setattr("fashioniq.loop.index.candidates", int)  # or it would find all of so few products
+    monkeypatch.setattr(
+        "fashioniq.loop.index.candidate_count", int
+    )  # or it would find all of so few products
     assert main(project.arguments("eval-dialogs", **options, index=index)) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1 and UNFIT[index] in lines[0]

@@ -135,7 +135,9 @@ def test_candidates_are_searched_with_the_separators_of_the_run(shop, tmp_path):
 def test_predicted_answers_come_from_the_head_of_the_predictor(shop, monkeypatch):
     given = []
     monkeypatch.setattr(
-        by_name, "predicted", lambda found, words, chance_NA: given.append((words, chance_NA)) or [0, 0]
+        by_name,
+        "questions_from_chances",
+        lambda found, words, chance_NA: given.append((words, chance_NA)) or [0, 0],
     )
     ids = shop.catalog.ids("val")
     settings = Asking(predictor=shop.run("predictor"), rounds=2)
