@@ -1,12 +1,14 @@
 """How probable it is that a shopper looks at a place at all: position bias, from places that were chosen at random."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+# row of each product N×P, whether it was chosen, and whether it counts as shown
+Looks = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
 
 _PRIOR = 1.0  # choices of each place if all were examined alike, and of each row at the mean rate
 _ROUNDS = 10_000
@@ -34,11 +36,12 @@ def position_bias(
     rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any, session_N: Any
 ) -> PositionBias | None:
     """The position bias of N answers that explored, as `counted` and `examination` find it; None without any choice."""
-    examination_P = examination(*counted(rank_NP, chosen_NP, first, final_NP))
+    counts = counted(rank_NP, chosen_NP, first, final_NP)
+    examination_P = examination(*counts)
     if examination_P is None:
         return None
-    influence_NP = influence(rank_NP, chosen_NP, first, final_NP, examination_P)
-    return PositionBias(examination_P, influence_NP, np.asarray(session_N))
+    looks = _looks(np.asarray(rank_NP), chosen_NP, first, final_NP)
+    return PositionBias(examination_P, _influence(looks, *counts, examination_P), np.asarray(session_N))
 
 
 def examination(clicks_RP: Any, impressions_RP: Any) -> Floats | None:
@@ -98,21 +101,20 @@ def counted(
     return clicks_RP, impressions_RP
 
 
-def influence(rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any, examined_P: Floats) -> Floats:
+def _influence(looks: Iterable[Looks], clicks_RP: Any, impressions_RP: Any, examined_P: Floats) -> Floats:
     """Influence of each answer on the logarithm of the examination that was estimated from all of them, N×P.
 
-    The arguments are those of `counted` and what `examination` found for their counts. The influence is the score of
-    the answer, without what the relevance of the rows accounts for, times the inverse of the information.
+    It is the score of the answer, without what the relevance of the rows accounts for, times the inverse of the
+    information.
     """
-    clicks_RP, impressions_RP = counted(rank_NP, chosen_NP, first, final_NP)
     relevance_R = _relevance(clicks_RP.sum(1), impressions_RP, examined_P)
     expected_RP = impressions_RP * examined_P * relevance_R[:, None]
     share_RP = expected_RP / np.maximum(expected_RP.sum(1, keepdims=True), 1e-12)
     information_PP = np.diag(expected_RP.sum(0) + _PRIOR * examined_P) - share_RP.T @ expected_RP
-    score_NP = np.zeros(np.shape(rank_NP))
-    for row_NP, clicked_NP, shown_NP in _looks(np.asarray(rank_NP), chosen_NP, first, final_NP):
+    score_NP: Any = 0.0
+    for row_NP, clicked_NP, shown_NP in looks:
         surplus_NP = np.where(shown_NP, clicked_NP - relevance_R[row_NP] * examined_P, 0.0)
-        score_NP += surplus_NP
+        score_NP = score_NP + surplus_NP
         for row_N, surplus_N in zip(row_NP.T, surplus_NP.T, strict=True):
             score_NP -= surplus_N[:, None] * share_RP[row_N]
     influence_NP = np.zeros_like(score_NP)  # that of the first place is 1 by definition
@@ -120,10 +122,8 @@ def influence(rank_NP: Any, chosen_NP: Any, first: int, final_NP: Any, examined_
     return influence_NP
 
 
-def _looks(
-    rank_NP: NDArray[np.int64], chosen_NP: Any, first: int, final_NP: Any
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]]:
-    """For final choices and others: row of each product, whether it was chosen, and whether it counts as shown."""
+def _looks(rank_NP: NDArray[np.int64], chosen_NP: Any, first: int, final_NP: Any) -> Iterator[Looks]:
+    """Those of final choices, if they are told apart, and of others."""
     row_NP, chosen_NP = np.minimum(rank_NP, first), np.asarray(chosen_NP, dtype=bool)
     if final_NP is None:
         yield row_NP, chosen_NP, rank_NP >= 0

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from fashioniq.metrics.examination import PositionBias
-
-Floats = NDArray[np.float64]
+from fashioniq.metrics.cluster_interval import cluster_interval
+from fashioniq.metrics.examination import Floats, PositionBias
 
 CLIP = 100.0  # greatest weight of a reward; those of 8 places and 50 ranks stay below it
 FOLDS = 5  # of sessions; the reward model of a fold is fitted to the others
@@ -255,50 +253,22 @@ def _compared(log: LoggedAnswers, values: Callable[[LoggedAnswers], list[Floats]
     """Comparison by the values of both models, whose interval knows that the position bias is an estimate."""
     running_N, new_N = values(log)
     difference_N = new_N - running_N
-    slope_K = np.zeros(
-        len(log.examination_K)
-    )  # of the estimate, by the logarithm of the examination of each place
-    for place in range(1, len(slope_K) if len(log.bias.session_M) else 0):
-        examined_K = log.examination_K.copy()
-        examined_K[place] *= math.exp(STEP)
-        running_else_N, new_else_N = values(replace(log, bias=log.bias._replace(examination_P=examined_K)))
-        slope_K[place] = float((new_else_N - running_else_N - difference_N).mean()) / STEP
-    moved_C = np.zeros(max(log.cluster_N.max(), log.cluster_M.max(initial=0)) + 1)
-    np.add.at(moved_C, log.cluster_M, log.bias.influence_MP @ slope_K * len(difference_N))
+    moved_M = log.bias.influence_MP @ _slopes(log, values, float(difference_N.mean())) * len(difference_N)
+    moved_C = np.bincount(log.cluster_M, moved_M, log.cluster_N.max() + 1)
     weight_NK = log.weights(log.new_rank_NK) - log.weights(log.running_rank_NK)
     rare = float(weight_NK.flat[np.abs(weight_NK).argmax()])
     low, high = cluster_interval(difference_N, log.cluster_N, max(-CLIP, min(rare, CLIP)), moved_C)
     return PolicyComparison(float(running_N.mean()), float(new_N.mean()), low, high)
 
 
-def cluster_interval(
-    value_N: Floats, cluster_N: NDArray[np.int64], rare: float = 0.0, moved_C: Any = 0.0
-) -> tuple[float, float]:
-    """95 % interval of the mean of values that are independent between clusters only; infinite for one cluster.
-
-    Student's interval of the linearized ratio of sums, corrected for skewness (Hall 1992, "On the removal of skewness
-    by transformation"). A few rewards have great weights, and a log in which they are missing looks too certain: on the
-    side of `rare`, the greatest such weight, the interval is instead Student's with one more answer of this value.
-    What a cluster adds to the sum by its influence on what the values were computed with is in `moved_C`, also of
-    clusters without a value.
-    """
-    size = np.size(moved_C)
-    sum_C, count_C = np.bincount(cluster_N, value_N, size), np.bincount(cluster_N, minlength=size)
-    clusters, mean = len(sum_C), float(value_N.mean())
-    if clusters < 2:
-        return -np.inf, np.inf
-    residual_C = (sum_C - mean * count_C + moved_C) / count_C.mean()
-    square, quantile = float((residual_C**2).mean()), float(stats.t.ppf(0.975, clusters - 1))
-    skewness = float((residual_C**3).mean()) / max(square**1.5, 1e-300)
-
-    def moved(by: float) -> float:
-        shifted = by / np.sqrt(clusters) - skewness / (6 * clusters)
-        root = 3 * (np.cbrt(1 + skewness * shifted) - 1) / skewness if abs(skewness) > 1e-9 else shifted
-        return float(root * np.sqrt(square * clusters / (clusters - 1)))
-
-    wide = quantile * math.sqrt(
-        (square * clusters + (rare / count_C.mean()) ** 2) / clusters / (clusters - 1)
-    )
-    low = mean - (wide if rare < 0 else moved(quantile))
-    high = mean + (wide if rare > 0 else -moved(-quantile))
-    return low, high
+def _slopes(log: LoggedAnswers, values: Callable[[LoggedAnswers], list[Floats]], difference: float) -> Floats:
+    """Derivatives of the estimated difference by the logarithm of the examination of each place; 0 for a known one."""
+    slope_K = np.zeros(len(log.examination_K))
+    if not len(log.bias.session_M):
+        return slope_K
+    for place in range(1, len(slope_K)):  # that of the first place is 1
+        examined_K = log.examination_K.copy()
+        examined_K[place] *= math.exp(STEP)
+        running_N, new_N = values(replace(log, bias=log.bias._replace(examination_P=examined_K)))
+        slope_K[place] = ((new_N - running_N).mean() - difference) / STEP
+    return slope_K

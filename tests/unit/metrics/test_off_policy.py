@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
+from fashioniq.metrics.cluster_interval import cluster_interval
 from fashioniq.metrics.examination import PositionBias, position_bias
 from fashioniq.metrics.off_policy import (
     CLIP,
@@ -13,7 +14,6 @@ from fashioniq.metrics.off_policy import (
     LoggedAnswers,
     Relevances,
     clipped_ips,
-    cluster_interval,
     doubly_robust,
     fitted_relevances,
     self_normalized,
@@ -50,18 +50,25 @@ def explored_lists():
 def log_of(new_order, session_N=None):
     """A log of all lists, with the expected reward of each place; `new_order` are ranks of the running model."""
     shown_NK = np.array(list(explored_lists()))
-    new_rank = np.argsort(new_order)
-    count = len(shown_NK)
+    session_N = np.arange(len(shown_NK)) if session_N is None else session_N
+    return shown_log(
+        shown_NK, EXAMINED_K * RELEVANCE[shown_NK], new_order, PositionBias.known(EXAMINED_K), session_N
+    )
+
+
+def shown_log(shown_NK, reward_NK, new_order, bias, session_N):
+    """A log of lists that exploring shows; `new_order` are ranks of the running model, in each answer the same."""
+    count, new_rank = len(shown_NK), np.argsort(new_order)
     return LoggedAnswers(
-        reward_NK=EXAMINED_K * RELEVANCE[shown_NK],
+        reward_NK=reward_NK,
         propensity_NK=np.ones(shown_NK.shape),
         place_RK=np.array([place_probabilities(rank, K, POOL) for rank in range(POOL)]),
         running_rank_NK=shown_NK,
         new_rank_NK=new_rank[shown_NK],
         new_list_NK=np.tile(new_order[:K], (count, 1)),
         running_list_NK=np.tile(new_rank[:K], (count, 1)),
-        bias=PositionBias.known(EXAMINED_K),
-        session_N=np.arange(count) if session_N is None else session_N,
+        bias=bias,
+        session_N=session_N,
         deepest=POOL,
     )
 
@@ -187,23 +194,12 @@ def test_arrays_of_different_shapes_are_refused():
 
 def explored_log(count, seed):
     """A log of lists that exploring shows, with rewards at places that are looked at, and its position bias."""
-    rng, new_order = np.random.default_rng(seed), np.array([1, 2, 0, 3, 4, 5])
-    lists, new_rank = np.array(list(explored_lists())), np.argsort(new_order)
+    rng, lists = np.random.default_rng(seed), np.array(list(explored_lists()))
     shown_NK = lists[rng.integers(len(lists), size=count)]
     reward_NK = rng.random((count, K)) < EXAMINED_K * np.array([0.4, 0, 0, 0.1, 0.1, 0])[shown_NK]
     session_N = np.arange(count) // 2
-    return LoggedAnswers(
-        reward_NK=reward_NK.astype(float),
-        propensity_NK=np.ones(shown_NK.shape),
-        place_RK=np.array([place_probabilities(rank, K, POOL) for rank in range(POOL)]),
-        running_rank_NK=shown_NK,
-        new_rank_NK=new_rank[shown_NK],
-        new_list_NK=np.tile(new_order[:K], (count, 1)),
-        running_list_NK=np.tile(new_rank[:K], (count, 1)),
-        bias=position_bias(shown_NK, reward_NK, K - DRAWN, None, session_N),
-        session_N=session_N,
-        deepest=POOL,
-    )
+    bias = position_bias(shown_NK, reward_NK, K - DRAWN, None, session_N)
+    return shown_log(shown_NK, reward_NK.astype(float), (1, 2, 0, 3, 4, 5), bias, session_N)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
