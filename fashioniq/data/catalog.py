@@ -59,9 +59,9 @@ class Catalog:
         self.root = Path(root)
         self.category = canonical(category)
         if not self.root.is_dir():
-            here = "" if self.root.is_absolute() else f" in {Path.cwd()}"
+            here = ":" if self.root.is_absolute() else f" in {Path.cwd()}: start in the folder that has it,"
             raise UserError(
-                f"there is no folder {self.root}{here}: start where it is, give a Fashion IQ folder with --data, "
+                f"there is no folder {self.root}{here} give a Fashion IQ folder with --data, "
                 "import your catalog with `fashioniq import-catalog`, or draw a sample with `fashioniq draw-sample`"
             )
         first = split_file(self.root, "image_splits", self.category, "train")

@@ -132,6 +132,7 @@ def _warnings(table: UserTable) -> list[str]:
 
 
 def print_user_table(table: UserTable) -> None:
+    """Print the table with its headline, its users, and warnings."""
     print(headline(table))
     print(f"{table.category}, {table.split} split, after the last turn")
     print_table(*_cells(table))

@@ -269,9 +269,8 @@ class Scope:
         """Turn "not long enough" into a step, "not red enough" into a wish."""
         last = self.items[-1]
         if self._denial or last.denied:
-            scale = context.scale_of(
-                self.items.pop().unit, self.lexicon
-            )  # a step may take it out, as its noun
+            # the item is taken out first: a step may do it, too, as its noun
+            scale = context.scale_of(self.items.pop().unit, self.lexicon)
             step = self._placed(at, scale) if scale else None
             self.items.append(last._replace(denied=False, step=step))
             self._denial, self._less = "", False

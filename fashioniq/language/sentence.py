@@ -157,15 +157,10 @@ class Sentence(Scope):
         elif "and" in roles:
             self._joint = "and"
             self._nouns.clear()
-            if (
-                self._denial
-                and not self._seen
-                and context.turns(self.units, self._denied_at, at, self._denial)
-            ):
-                self._denial, self._less = (
-                    "",
-                    False,
-                )  # "has no print and is black", where prints have no labels
+            denies_nothing = self._denial and not self._seen
+            if denies_nothing and context.turns(self.units, self._denied_at, at, self._denial):
+                # "has no print and is black", where prints have no labels
+                self._denial, self._less = "", False
                 self._part = len(self.items)
             parts = self._parts_listed() if self._family in _BEFORE_PARTS else ()
             goes_on = context.continues(self.units, at, self._family, parts)

@@ -42,9 +42,9 @@ def errors_of(errors: Any) -> list[dict[str, str]]:
     for one in errors[:20]:
         unknown = one["type"] == "extra_forbidden"
         parts = one["loc"][:-1] if unknown else one["loc"]
+        if one["type"] == "json_invalid":
+            parts = ()  # its place is a number of characters
         known = [str(part) for part in parts[1:] if re.fullmatch(r"[a-z_0-9]{1,40}", str(part))]
-        if one["type"] == "json_invalid":  # its place is a number of characters
-            known = []
         found.append({"pointer": "/" + "/".join(known), "reason": UNKNOWN if unknown else one["type"]})
     return found
 
